@@ -140,13 +140,15 @@ struct Free {
 }
 
 impl Free {
-    /// A block of this class; for a short time also of the next class that has one.
+    /// A block of this class; for a short time also of the next class that has one, up to a few
+    /// times as large: what a block has more than was asked for is in nobody's account.
     fn take(&mut self, class: u16, time: Time) -> Option<(u16, Block)> {
-        let all = class..match time {
-            Time::Short => self.lists.len() as u16,
-            Time::Any => class + 1,
+        let most = match time {
+            Time::Short => LARGER.saturating_mul(class_size(class)),
+            Time::Any => class_size(class),
         };
-        let found = all.clone().find(|&c| !self.lists[usize::from(c)].is_empty()).unwrap_or(class);
+        let all = (class..self.lists.len() as u16).take_while(|&c| class_size(c) <= most);
+        let found = { all }.find(|&c| !self.lists[usize::from(c)].is_empty()).unwrap_or(class);
         self.tick(found);
         Some((found, self.lists.get_mut(usize::from(found))?.pop()?))
     }
@@ -161,6 +163,9 @@ impl Free {
         self.used[usize::from(class)] = self.ticks;
     }
 }
+
+/// How many times as large as asked for a block may be for a short time.
+const LARGER: usize = 4;
 
 /// For how long a block is asked for.
 #[derive(Clone, Copy)]
@@ -409,9 +414,11 @@ mod tests {
         let large = pool.alloc(100_000).unwrap();
         let address = large.ptr();
         drop(large);
-        assert_eq!(pool.alloc_briefly(10).unwrap().ptr(), address);
-        assert_ne!(pool.alloc(10).unwrap().ptr(), address);
-        assert_eq!(pool.pooled(), class_of(100_000).unwrap().1 + 64);
+        assert_eq!(pool.alloc_briefly(30_000).unwrap().ptr(), address);
+        assert_ne!(pool.alloc(30_000).unwrap().ptr(), address);
+        assert_ne!(pool.alloc_briefly(10).unwrap().ptr(), address, "too much would be idle");
+        let sizes = [100_000, 30_000, 10].map(|len| class_of(len).unwrap().1);
+        assert_eq!(pool.pooled(), sizes.iter().sum::<usize>());
         let huge = Pool::new(usize::MAX, false);
         assert!(huge.alloc(1 << 60).is_err());
         assert!(huge.alloc(usize::MAX).is_err());

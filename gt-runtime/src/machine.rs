@@ -6,10 +6,10 @@
 //! threads is measured anew, and so is a machine whose file was deleted.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-use gt_compiler::{Arg, Engine, Native, NativeConfig, Value};
+use gt_compiler::{Arg, Engine, Native, NativeConfig, Value, keep_file, kept_file};
 use gt_ir::{DType, HostTensor, Op, Scalar, Shape, Type};
 use serde::{Deserialize, Serialize};
 
@@ -50,38 +50,41 @@ impl Machine {
     }
 
     fn kept_or_measured(threads: usize) -> Machine {
-        let (processor, file) = (processor(), file(threads));
-        let kept = file.as_deref().and_then(|file| read(file, &processor));
-        kept.unwrap_or_else(|| {
-            let machine = measure(threads).unwrap_or_default();
-            if let Some(file) = file.filter(|_| machine.flops > 0.0) {
-                write(&file, &Kept { processor, machine });
-            }
-            machine
-        })
+        let (processor, name) = (processor(), name(threads));
+        let Some(folder) = NativeConfig::host().store else {
+            return measure(threads).unwrap_or_default();
+        };
+        let kept = || read(&folder, &name, &processor);
+        if let Some(machine) = kept() {
+            return machine;
+        }
+        let machine = measure(threads).unwrap_or_default();
+        // Of processes that start together, the first measurement is everybody's.
+        if let Some(machine) = kept() {
+            return machine;
+        }
+        if machine.flops > 0.0 {
+            write(&folder, &name, &Kept { processor, machine });
+        }
+        machine
     }
 }
 
-/// Where a measurement is kept, if programs are.
-fn file(threads: usize) -> Option<PathBuf> {
+/// The file of a measurement.
+fn name(threads: usize) -> String {
     let kind = if cfg!(debug_assertions) { "debug" } else { "release" };
-    let name = format!("machine-{kind}-{threads}.json");
-    NativeConfig::host().store.map(|folder| folder.join(name))
+    format!("machine-{kind}-{threads}.json")
 }
 
-fn read(file: &Path, processor: &str) -> Option<Machine> {
-    let kept: Kept = serde_json::from_slice(&std::fs::read(file).ok()?).ok()?;
+fn read(folder: &Path, name: &str, processor: &str) -> Option<Machine> {
+    let kept: Kept = serde_json::from_slice(&kept_file(folder, name)?).ok()?;
     (kept.processor == processor).then_some(kept.machine)
 }
 
 /// Nothing is lost if it cannot be written: the next process measures again.
-fn write(file: &Path, kept: &Kept) {
-    let Ok(text) = serde_json::to_vec(kept) else { return };
-    let new = file.with_extension(format!("{}.new", std::process::id()));
-    let folder = file.parent().map_or(Ok(()), std::fs::create_dir_all);
-    let written = folder.and_then(|()| std::fs::write(&new, text));
-    if written.and_then(|()| std::fs::rename(&new, file)).is_err() {
-        let _ = std::fs::remove_file(&new);
+fn write(folder: &Path, name: &str, kept: &Kept) {
+    if let Ok(text) = serde_json::to_vec(kept) {
+        let _ = keep_file(folder, name, &text);
     }
 }
 
@@ -131,12 +134,11 @@ mod tests {
     #[test]
     fn a_measurement_is_kept_for_its_processor() {
         let folder = std::env::temp_dir().join(format!("gt-machine-{}", std::process::id()));
-        let file = folder.join("machine.json");
         let machine = Machine { flops: 2e9, bytes: 1e9, threads: 2 };
-        write(&file, &Kept { processor: "a".into(), machine });
-        assert_eq!((read(&file, "a"), read(&file, "b")), (Some(machine), None));
-        std::fs::write(&file, "{\"processor\": 7").unwrap();
-        assert_eq!(read(&file, "a"), None);
+        write(&folder, "m", &Kept { processor: "a".into(), machine });
+        assert_eq!((read(&folder, "m", "a"), read(&folder, "m", "b")), (Some(machine), None));
+        std::fs::write(folder.join("m"), "{\"processor\": 7").unwrap();
+        assert_eq!(read(&folder, "m", "a"), None);
         assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 1, "nothing is left of writing");
         std::fs::remove_dir_all(&folder).unwrap();
     }

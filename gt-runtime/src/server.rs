@@ -316,7 +316,9 @@ impl Server {
                     self.trace.report(clock::now(), &report);
                     self.lines.say(clock::now(), kind(&report), report.to_string(), watch);
                 }
-                Action::Partition(session, job) => self.partitioner.add(session, &job),
+                Action::Partition { session, user, job } => {
+                    self.partitioner.add((session, user), &job);
+                }
                 Action::Note(note) => {
                     self.log.note(&note);
                     self.trace.note(clock::now(), &note);

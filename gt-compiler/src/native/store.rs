@@ -122,6 +122,24 @@ impl Store {
     }
 }
 
+/// Keeps a small file of another part of GT in a folder of programs, which is made if it is not
+/// there. The file appears whole. It goes as programs do: one that is not read for long is removed.
+///
+/// # Errors
+/// The folder cannot be used, or the file cannot be written.
+pub fn keep_file(folder: &Path, name: &str, bytes: &[u8]) -> std::io::Result<()> {
+    write_whole(&prepare(folder)?.join(name), bytes)
+}
+
+/// A file that was kept with [`keep_file`].
+#[must_use]
+pub fn kept_file(folder: &Path, name: &str) -> Option<Vec<u8>> {
+    let path = folder.join(name);
+    let bytes = fs::read(&path).ok()?;
+    touch(&path);
+    Some(bytes)
+}
+
 /// A file's name by what its contents are made from.
 pub(crate) fn name(parts: &[&[u8]]) -> String {
     let half = |salt: usize| {

@@ -4,11 +4,11 @@
 //! A segment is first compared, entry by entry and without a hash, with the segment that followed
 //! its predecessor the last time. If they differ, it is looked up by its key. A new segment is sent
 //! as a tape. A segment that is seen a second time becomes a template, and from then on only its
-//! bindings are sent. A segment that differs in sizes only from one that came again, such as that
-//! of another batch, is a template at once, whose launches wait for its plan. So is a segment in
-//! the scope of a signal with `compile`. The numbers of templates and keys are limited, and the
-//! least recently used are dropped. Templates that differ only in source locations are different,
-//! so that errors name the user's line. Workers share their plan.
+//! bindings are sent. A segment that differs from one that came again in the attributes of its ops
+//! only, such as that of another batch, is a template at once, whose launches wait for its plan. So
+//! is a segment in the scope of a signal with `compile`. The numbers of templates and keys are
+//! limited, and the least recently used are dropped. Templates that differ only in source locations
+//! are different, so that errors name the user's line. Workers share their plan.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -3,6 +3,7 @@
 use super::{Job, Party};
 use crate::identity::Identity;
 use crate::ids::{Incarnation, PeerId, SessionId, WorkerId};
+use crate::roles::User;
 use crate::wire::{Capacity, Message, Packet};
 use std::fmt;
 use std::sync::Arc;
@@ -28,7 +29,14 @@ pub enum Action {
     /// Make the partition of a session's segment, outside of the dispatcher's turn, and bring it as
     /// [`Event::Partitioned`](super::Event::Partitioned). The segments of the session wait for it.
     /// There is one at a time for a session. It may be left out once nobody else holds the job.
-    Partition(SessionId, Arc<Job>),
+    Partition {
+        /// The session.
+        session: SessionId,
+        /// On whose behalf.
+        user: User,
+        /// The partition.
+        job: Arc<Job>,
+    },
     /// Write a line to the instruction log. Only with [`Config::notes`](super::Config::notes).
     Note(Note),
 }

@@ -4,9 +4,9 @@
 //! says whether they are faster together. If so, the session becomes a gang's, which begins with
 //! that plan. If not, the session stays as it is and pays nothing for workers that it does not use.
 //!
-//! Guarantees: what a client says while the plan is made is handled afterwards, in order, so the
-//! work is spread from the same segment on in each run. The answer is kept with the template, and
-//! asked for again when there are more or fewer workers.
+//! Guarantees: what a client says on the control stream while the plan is made is handled
+//! afterwards, in order, so the work is spread from the same segment on in each run. The answer is
+//! kept with the template, and asked for again when there are more or fewer workers.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,11 +15,11 @@ use gt_compiler::shard::{self, Partition};
 use gt_ir::canonical::Bindings;
 use gt_ir::shape::Type;
 
+use super::Made;
 use super::core::Dispatcher;
 use super::gang::{Job, auto, rates};
 use super::party::{Owed, Worker};
 use super::session::{Question, Session};
-use super::{Action, Made};
 use crate::ids::{SessionId, WorkerId};
 use crate::wire::{Capacity, FromClient, Order, Stream};
 
@@ -65,7 +65,7 @@ impl Dispatcher {
         let order = Order::Launch { template, bindings: Arc::clone(bindings) };
         let held = VecDeque::from([(owed, FromClient::Order(order))]);
         session.asking = Some(Question { job: Arc::clone(&job), template, n_workers, held });
-        self.out.push(Action::Partition(id, job));
+        self.want(id, job);
         true
     }
 
@@ -78,6 +78,10 @@ impl Dispatcher {
         n_workers: usize,
     ) -> Option<Job> {
         let session = self.sessions.get(&id).filter(|session| session.may_stay())?;
+        // A user who has used up the time for compiling goes on without an answer.
+        if self.compile_from(session) > self.now {
+            return None;
+        }
         let held = session.templates.get(number).filter(|held| held.stays != n_workers)?;
         if n_workers < 2 || bindings.inputs.len() != held.template.n_inputs {
             return None;
@@ -94,6 +98,15 @@ impl Dispatcher {
         Some(Job::new(template, (inputs, uploads), how))
     }
 
+    /// Handles what the client of a broken session has said since a question. Nobody waits for the
+    /// answer any more.
+    pub(super) fn answer_held(&mut self, id: SessionId) {
+        let asking = self.sessions.get_mut(&id).and_then(|session| session.asking.take());
+        for (owed, message) in asking.into_iter().flat_map(|question| question.held) {
+            self.client_says(id, Stream::Control, owed.weight, message);
+        }
+    }
+
     /// Handles what a client has said since a question, if this is the answer to it.
     pub(super) fn answered(&mut self, made: &Made) -> bool {
         let id = made.session;
@@ -101,7 +114,6 @@ impl Dispatcher {
         let Some(question) = session.asking.take_if(|question| question.job == made.job) else {
             return false;
         };
-        self.charge(id, made.nanos);
         let partition = made.partition.clone().ok();
         self.advise(id, (question.template, question.n_workers), &made.job, partition);
         for (owed, message) in question.held {

@@ -39,9 +39,10 @@ impl Dispatcher {
         }
     }
 
-    /// When the timeout of a session's oldest request ends.
+    /// When the timeout of a session's oldest request ends. There is none while a partition is made
+    /// for the session, because no worker has anything to report then.
     pub(super) fn read_deadline(&self, session: &Session) -> Option<Time> {
-        let first = session.requests.oldest()?;
+        let first = session.requests.oldest().filter(|_| session.parked.is_none())?;
         Some(match session.home {
             None => first + self.config.wait_worker,
             Some(_) => first.max(session.progress) + self.config.stall,

@@ -7,7 +7,7 @@ use gt_ir::OpError;
 
 use super::Job;
 use crate::ids::{PeerId, SessionId};
-use crate::roles::Pass;
+use crate::roles::{Pass, User};
 use crate::wire::Packet;
 
 /// An input of the dispatcher. Each event is legal at any time, and stale or repeated events are
@@ -48,6 +48,8 @@ pub enum Event {
 pub struct Made {
     /// The session that it is for.
     pub session: SessionId,
+    /// The user of the session, who is charged for it even if the session has ended since.
+    pub user: User,
     /// The partition that was asked for.
     pub job: Arc<Job>,
     /// The partition, or why the segment has none.

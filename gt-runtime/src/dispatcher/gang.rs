@@ -102,11 +102,16 @@ const ROUND: f64 = 800e-6;
 /// Bytes a second between processes of a machine.
 const ROAD: f64 = 2.5e9;
 
-/// How work on members of these capacities is planned. Plans leave a tenth of the memory for what
-/// estimates do not count.
+/// How work on members of these capacities is planned. Members of one process share its memory.
+/// Plans leave a tenth of the memory for what estimates do not count.
 pub(super) fn auto(members: &[&Capacity], zero: u8) -> Auto {
     let memory = members.iter().map(|capacity| capacity.memory).min().unwrap_or(0);
+    let memory = if is_one_process(members) { memory / members.len() as u64 } else { memory };
     Auto { zero, memory: memory - memory / 10 }
+}
+
+fn is_one_process(members: &[&Capacity]) -> bool {
+    !members.is_empty() && members.iter().all(|capacity| capacity.door.is_none())
 }
 
 /// What members of these capacities and their exchanges cost. Members of one process share its
@@ -118,7 +123,7 @@ pub(super) fn rates(members: &[&Capacity], here: Option<Machine>) -> Rates {
     let n = members.len().max(1) as f64;
     let threads = members.iter().map(|capacity| capacity.threads).min().unwrap_or(1).max(1);
     let least = |of: fn(&Capacity) -> u64| members.iter().map(|c| of(c)).min().unwrap_or(0) as f64;
-    if members.iter().all(|capacity| capacity.door.is_none()) {
+    if is_one_process(members) {
         let usual = Rates { alone: n, ..Rates::threads(f64::from(threads) / n) };
         return here.map_or(usual, |here| usual.reaching(here.flops / n, here.bytes / n));
     }

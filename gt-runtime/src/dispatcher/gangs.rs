@@ -8,7 +8,7 @@
 use super::Action;
 use super::core::Dispatcher;
 use super::event::Made;
-use super::gang::{Gang, Ordered, Orders, Seat};
+use super::gang::{Gang, Job, Ordered, Orders, Seat};
 use super::party::Owed;
 use super::session::{Parked, Session, Work, error};
 use crate::ids::{RequestId, SessionId, WorkerId};
@@ -137,7 +137,10 @@ impl Dispatcher {
     /// Sends an order of a session as the orders of its members.
     pub(super) fn gang_work(&mut self, id: SessionId, work: Work) {
         self.seat_members(id);
-        self.gang_of(id).into_iter().for_each(|gang| gang.heed(&work.signals));
+        if work.is_segment() {
+            // Other orders may overtake segments that were recorded under other signals.
+            self.gang_of(id).into_iter().for_each(|gang| gang.heed(&work.signals));
+        }
         let (owed, stream) = (work.owed, work.order.stream());
         match work.order.clone() {
             Order::Run(tape) => {
@@ -188,7 +191,7 @@ impl Dispatcher {
             Ok(Ordered::Later(orders, job)) => {
                 session.parked = Some(Parked { work, job: Arc::clone(&job) });
                 self.give_members(id, orders, Owed::NOTHING);
-                self.out.push(Action::Partition(id, job));
+                self.want(id, job);
             }
             Err(why) => {
                 self.pay(Stream::Control, work.owed);
@@ -197,20 +200,29 @@ impl Dispatcher {
         }
     }
 
+    /// Has a partition made on behalf of a session's user.
+    pub(super) fn want(&mut self, session: SessionId, job: Arc<Job>) {
+        let user = self.user_of(session);
+        self.out.push(Action::Partition { session, user, job });
+    }
+
     /// Goes on with the segment whose partition was made. An answer that nobody waits for any more
     /// is dropped.
     pub(super) fn partitioned(&mut self, made: Made) {
+        self.charge(made.session, made.user, made.nanos);
         if self.answered(&made) {
             return;
         }
-        let Made { session: id, job, partition, nanos } = made;
+        let Made { session: id, job, partition, .. } = made;
+        let now = self.now;
         let Some(session) = self.sessions.get_mut(&id) else { return };
+        // Nobody but the server was to do anything for the session until now.
+        session.progress = now;
         let Session { gang: Some(gang), parked, .. } = session else { return };
         let Some(parked) = parked.take_if(|parked| parked.job == job) else { return };
         match partition {
             Ok(partition) => {
                 gang.made(&job, partition);
-                self.charge(id, nanos);
                 self.gang_work(id, parked.work);
                 self.send_more(id);
             }

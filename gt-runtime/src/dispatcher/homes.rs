@@ -12,6 +12,7 @@ use super::placement::{self, Rank};
 use super::session::{Request, Session, Share, Work};
 use crate::clock::Time;
 use crate::ids::{SessionId, WorkerId};
+use crate::roles::{Pass, User};
 use crate::wire::{Capacity, Order, Stream, ToWorker};
 use gt_ir::tape::Tape;
 use std::sync::Arc;
@@ -89,7 +90,7 @@ impl Dispatcher {
     }
 
     /// From when on a session's user may compile a program.
-    fn compile_from(&self, session: &Session) -> Time {
+    pub(super) fn compile_from(&self, session: &Session) -> Time {
         let (Some(rate), Some(peer)) = (self.config.compile, self.peers.get(&session.peer)) else {
             return Time::ZERO;
         };
@@ -134,15 +135,21 @@ impl Dispatcher {
     /// Charges a session and its user for a program that was compiled.
     pub(super) fn compiled(&mut self, id: SessionId, nanos: u64) {
         self.sessions.entry(id).and_modify(|session| session.spent.plans += 1);
-        self.charge(id, nanos);
+        self.charge(id, self.user_of(id), nanos);
     }
 
-    /// Charges a session and its user for the time of compiling.
-    pub(super) fn charge(&mut self, id: SessionId, nanos: u64) {
-        let Some(session) = self.sessions.get_mut(&id) else { return };
-        session.spent.compile = session.spent.compile.saturating_add(nanos);
-        let user = self.peers.get(&session.peer).map(|peer| peer.pass.user);
-        if let (Some(rate), Some(user)) = (self.config.compile, user) {
+    /// The user of a session.
+    pub(super) fn user_of(&self, id: SessionId) -> User {
+        let peer = self.sessions.get(&id).and_then(|session| self.peers.get(&session.peer));
+        peer.map_or(Pass::ANYONE.user, |peer| peer.pass.user)
+    }
+
+    /// Charges a user, and a session if it is still there, for the time of compiling.
+    pub(super) fn charge(&mut self, id: SessionId, user: User, nanos: u64) {
+        self.sessions.entry(id).and_modify(|session| {
+            session.spent.compile = session.spent.compile.saturating_add(nanos);
+        });
+        if let Some(rate) = self.config.compile {
             let now = self.now;
             self.budgets.retain(|_, budget| !budget.is_free(now));
             self.budgets.entry(user).or_default().charge(now, rate, nanos);

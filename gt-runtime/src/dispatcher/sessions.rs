@@ -53,6 +53,9 @@ impl Dispatcher {
         session.asks = Gang::asks(&signals, &session.demand);
         session.takes_turns = signals.take_turns();
         session.signals = signals;
+        // Plans were made for other signals.
+        session.spreads = None;
+        session.templates.ask_again();
     }
 
     fn order(&mut self, id: SessionId, order: Order, owed: Owed) {
@@ -274,6 +277,7 @@ impl Dispatcher {
         let Some(session) = self.sessions.get_mut(&id) else { return };
         let unanswered = session.fail(&cause);
         self.answer_errors(id, unanswered, &cause);
+        self.answer_held(id);
     }
 
     /// Ends the session of a lost client, and frees its values.

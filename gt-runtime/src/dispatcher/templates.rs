@@ -90,6 +90,11 @@ impl Templates {
         self.held.get_mut(&number).into_iter().for_each(|held| held.stays = n_workers);
     }
 
+    /// Forgets for which templates one worker is best.
+    pub(super) fn ask_again(&mut self) {
+        self.held.values_mut().for_each(|held| held.stays = 0);
+    }
+
     pub(super) fn clear(&mut self) {
         *self = Templates::default();
     }

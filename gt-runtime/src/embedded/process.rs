@@ -85,7 +85,7 @@ fn connect(address: &str, demand: &Demand) -> Result<Arc<dyn Backend>, RunError>
 #[cfg(not(feature = "cluster"))]
 fn connect(address: &str, _: &Demand) -> Result<Arc<dyn Backend>, RunError> {
     let message = format!("cannot connect to {address}: the program is built without servers");
-    let hint = "give the dependency `gt` its feature `cluster`, or unset GT_CONNECT";
+    let hint = "give the dependency `gt-tensor` its feature `cluster`";
     Err(RunError::new(ErrorKind::Connection, message).hint(hint))
 }
 

@@ -1,25 +1,26 @@
 //! Threads that make partitions, so that a long one delays only the session that waits for it.
 //!
-//! Guarantees: a partition that is wanted until its turn comes is made once. One that panics is an
-//! error of its session. The threads end when the server is dropped, each after its last partition.
+//! Guarantees: a partition that is wanted until its turn comes is made once. The threads end when
+//! the server is dropped, each after its last partition.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread;
 
-use gt_ir::OpError;
-
 use crate::clock;
 use crate::dispatcher::{Job, Made};
 use crate::ids::SessionId;
+use crate::roles::User;
 use crate::zmq::Waker;
 
 /// The most threads. They compete with workers of the same machine.
 const MOST: usize = 4;
 
+/// The session that a partition is for, and its user.
+type Client = (SessionId, User);
+
 /// A partition that is to be made, unless its session ends before.
-type Wanted = (SessionId, Weak<Job>);
+type Wanted = (Client, Weak<Job>);
 
 /// The threads, the partitions that they are to make, and those that they have made.
 #[derive(Debug)]
@@ -43,14 +44,14 @@ impl Partitioner {
     }
 
     /// Has a partition made.
-    pub(super) fn add(&mut self, session: SessionId, job: &Arc<Job>) {
+    pub(super) fn add(&mut self, client: Client, job: &Arc<Job>) {
         if self.n_threads < self.most && self.start() {
             self.n_threads += 1;
         }
         match self.n_threads {
             // The system has no thread to spare.
-            0 => drop(self.done.send(make(session, Arc::clone(job)))),
-            _ => drop(self.wanted.send((session, Arc::downgrade(job)))),
+            0 => drop(self.done.send(make(client, Arc::clone(job)))),
+            _ => drop(self.wanted.send((client, Arc::downgrade(job)))),
         }
     }
 
@@ -64,9 +65,9 @@ impl Partitioner {
         let (queue, done) = (Arc::clone(&self.queue), self.done.clone());
         let waker = self.waker.clone();
         let work = move || {
-            while let Some((session, job)) = next(&queue) {
+            while let Some((client, job)) = next(&queue) {
                 if let Some(job) = job.upgrade() {
-                    let _ = done.send(make(session, job));
+                    let _ = done.send(make(client, job));
                     waker.wake();
                 }
             }
@@ -79,10 +80,9 @@ fn next(queue: &Mutex<Receiver<Wanted>>) -> Option<Wanted> {
     queue.lock().unwrap_or_else(PoisonError::into_inner).recv().ok()
 }
 
-fn make(session: SessionId, job: Arc<Job>) -> Made {
+fn make((session, user): Client, job: Arc<Job>) -> Made {
     let began = clock::now();
-    let partition = catch_unwind(AssertUnwindSafe(|| job.make()))
-        .unwrap_or_else(|_| Err(OpError::new("internal: the partitioner panicked")));
+    let partition = job.make();
     let nanos = (clock::now() - began).as_nanos();
-    Made { session, job, partition, nanos: u64::try_from(nanos).unwrap_or(u64::MAX) }
+    Made { session, user, job, partition, nanos: u64::try_from(nanos).unwrap_or(u64::MAX) }
 }

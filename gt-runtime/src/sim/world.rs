@@ -12,6 +12,7 @@ use super::worker::{self, Ran, Worker};
 use crate::clock::Time;
 use crate::dispatcher::{Action, Dispatcher, Event, Job, Made};
 use crate::ids::{PeerId, SessionId};
+use crate::roles::User;
 use crate::wire::{Body, Packet};
 use crate::worker::siblings::{Action as RoadAction, Road};
 use gt_ir::backend::SegmentStats;
@@ -71,7 +72,7 @@ pub(super) struct World {
     n_steps: u64,
     actions: Vec<Action>,
     /// The partitions that are being made, and when each is there.
-    making: Vec<(Time, SessionId, Weak<Job>)>,
+    making: Vec<(Time, (SessionId, User), Weak<Job>)>,
 }
 
 /// The distance of two nodes in the numbering of addresses.
@@ -323,10 +324,11 @@ impl World {
     fn make_partitions(&mut self) {
         let now = self.now;
         let made: Vec<_> = self.making.extract_if(.., |(at, ..)| *at <= now).collect();
-        for (_, session, job) in made {
+        for (_, (session, user), job) in made {
             let Some(job) = job.upgrade() else { continue };
             let partition = job.make();
-            self.tell(Event::Partitioned(Made { session, job, partition, nanos: 1_000_000 }));
+            let nanos = 1_000_000;
+            self.tell(Event::Partitioned(Made { session, user, job, partition, nanos }));
             self.n_made += 1;
         }
     }
@@ -407,9 +409,9 @@ impl World {
         self.dispatcher.handle(self.now, event, &mut actions);
         let mut unreachable = Vec::new();
         for action in actions.drain(..) {
-            if let Action::Partition(session, job) = &action {
+            if let Action::Partition { session, user, job } = &action {
                 let at = self.now + Duration::from_millis(self.random.below(200));
-                self.making.push((at, *session, Arc::downgrade(job)));
+                self.making.push((at, (*session, *user), Arc::downgrade(job)));
             }
             if let Action::Send(peer, packet) = action {
                 let down = matches!(self.nodes[(peer.0 / APART) as usize], Node::Down { .. });

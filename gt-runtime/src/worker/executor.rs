@@ -366,8 +366,9 @@ impl Executor {
         self.plans.forget(owner);
         let (session, name) = (owner.1, Source::Worker(&self.name));
         let freed = self.sessions.remove(&session).map_or(0, |table| table.len());
-        if self.sessions.is_empty() {
-            // Nobody is left who would use again what the engine keeps for reuse.
+        if self.sessions.is_empty() && self.device.engine.stats().live_bytes == 0 {
+            // Nobody is left who would use again what the engine keeps for reuse, on other workers
+            // of the process neither.
             self.device.engine.trim();
         }
         let line = Line::new(What::Execute, name, "EndSession").of(session, 0);

@@ -1,6 +1,7 @@
 //! The partitions of a session's segments. The least recently used ones are given up.
 
 use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use gt_compiler::shard::{Auto, Partition, Rates, Request, Step, partition};
@@ -14,7 +15,7 @@ use gt_ir::signal::Signals;
 /// The most partitions of one session.
 const MAX_PARTITIONS: usize = 256;
 /// How many times as long as a partition without a plan one with a plan takes.
-const WALKS: usize = 8;
+const WALKS: usize = 16;
 
 /// The inputs of a segment with their places, and the places of its uploads.
 pub(super) type Places = (Vec<(Type, Layout)>, Vec<Layout>);
@@ -92,7 +93,7 @@ impl Job {
     /// The segment cannot be partitioned.
     pub fn make(&self) -> Result<Partition, OpError> {
         let (_, (inputs, uploads), n_members, auto) = &self.case;
-        partition(&Request {
+        let request = Request {
             template: &self.template,
             inputs,
             uploads,
@@ -100,7 +101,10 @@ impl Job {
             n_members: *n_members,
             auto: *auto,
             rates: self.rates,
-        })
+        };
+        // A client may have sent a segment that nobody has verified yet.
+        catch_unwind(AssertUnwindSafe(|| partition(&request)))
+            .unwrap_or_else(|_| Err(OpError::new("internal: the partitioner panicked")))
     }
 
     /// About how many entries are looked at.

@@ -3,6 +3,7 @@
 use crate::dispatcher::{Action, Config, Dispatcher, Event, Job, Made};
 use crate::identity::Identity;
 use crate::ids::{Incarnation, PeerId, RequestId, SessionId};
+use crate::roles::User;
 use crate::wire::{
     Body, Capacity, Chunk, Counts, Door, FromClient, FromWorker, Hello, Message, Order, Packet,
     Planned, RESERVED, Role, ToClient, ToWorker,
@@ -50,7 +51,7 @@ pub(super) struct Driver {
     lives: BTreeMap<PeerId, u64>,
     seqs: BTreeMap<(PeerId, bool), u64>,
     /// The partition that was asked for last.
-    job: Option<(SessionId, Arc<Job>)>,
+    job: Option<(SessionId, User, Arc<Job>)>,
 }
 
 impl Driver {
@@ -70,9 +71,9 @@ impl Driver {
         let event = match word() {
             "tick" => Event::Tick,
             "made" => match self.job.take() {
-                Some((session, job)) => {
+                Some((session, user, job)) => {
                     let partition = job.make();
-                    Event::Partitioned(Made { session, job, partition, nanos: 1 })
+                    Event::Partitioned(Made { session, user, job, partition, nanos: 1 })
                 }
                 None => panic!("no partition was asked for"),
             },
@@ -92,8 +93,8 @@ impl Driver {
         let mut out = Vec::new();
         self.dispatcher.handle(now, event, &mut out);
         for action in &out {
-            if let Action::Partition(session, job) = action {
-                self.job = Some((*session, Arc::clone(job)));
+            if let Action::Partition { session, user, job } = action {
+                self.job = Some((*session, *user, Arc::clone(job)));
             }
         }
         out
@@ -312,7 +313,7 @@ fn show(action: &Action) -> Option<String> {
             other => format!("> {peer} {other:?}"),
         },
         Action::Forget(peer) => format!("> forget {peer}"),
-        Action::Partition(session, _) => format!("> partition for {session}"),
+        Action::Partition { session, .. } => format!("> partition for {session}"),
         Action::Report(_) | Action::Note(_) | Action::Trace { .. } => return None,
     })
 }
