@@ -1,7 +1,7 @@
 //! Convolutions and pooling over lines (`[batch, channels, length]`) and images (`[batch, channels,
 //! height, width]`).
 
-use gt_ir::attr::{Conv, Pad, Pool};
+use gt_ir::attr::{Conv, Pool};
 use gt_ir::{Op, OpError};
 
 use super::precision::biased;
@@ -64,7 +64,7 @@ pub fn conv2d(
 
 /// What lacks its batch axis, of this rank, as a batch of one.
 #[track_caller]
-fn one_of(x: &DynTensor, rank: usize) -> Option<DynTensor> {
+pub(super) fn one_of(x: &DynTensor, rank: usize) -> Option<DynTensor> {
     (x.rank() == rank && x.error().is_none()).then(|| x.unsqueeze(0))
 }
 
@@ -84,77 +84,8 @@ pub fn conv1d(
     with_bias(&y, bias)
 }
 
-/// The transpose of [`conv2d`], its gradient by x: `weight` is `[channels, out channels / groups,
-/// height, width]`. By putting zeros between the elements of x and convolving with the kernels
-/// turned around (Dumoulin and Visin 2016).
-#[must_use]
-#[track_caller]
-pub fn conv_transpose2d(
-    x: &DynTensor,
-    weight: &DynTensor,
-    bias: Option<&DynTensor>,
-    how: Convolution,
-) -> DynTensor {
-    if let Some(batch) = one_of(x, 3) {
-        return conv_transpose2d(&batch, weight, bias, how).squeeze(0);
-    }
-    let [channels, each, height, width] = *weight.shape().sizes() else {
-        let e = format!("conv_transpose2d: weight {} has not four axes", weight.ty());
-        return weight.record_with(|_| Err(OpError::new(e)));
-    };
-    if let Some(error) = misfit(weight, how) {
-        return weight.record_with(|_| Err(error));
-    }
-    let groups = how.groups;
-    let turned = weight
-        .reshape([groups, channels / groups, each, height, width])
-        .transpose(1, 2)
-        .reshape([groups * each, channels / groups, height, width])
-        .flip([2, 3]);
-    let mut spread = x.clone();
-    for (i, size) in [height, width].into_iter().enumerate() {
-        let reach = (how.dilation[i] * size.saturating_sub(1)) as i64;
-        let around = reach - how.padding[i] as i64;
-        spread =
-            apart(&spread, 2 + i, how.stride[i], (around, around + how.output_padding[i] as i64));
-    }
-    let plain =
-        Convolution { dilation: how.dilation, groups: how.groups, ..Convolution::default() };
-    with_bias(&convolved(&spread, &turned, plain), bias)
-}
-
-/// What of a transposed convolution cannot be, whatever it is applied to.
-fn misfit(weight: &DynTensor, how: Convolution) -> Option<OpError> {
-    let (channels, groups) = (weight.size(0), how.groups);
-    if groups == 0 || !channels.is_multiple_of(groups) {
-        let what = format!("the {channels} channels of weight {}", weight.ty());
-        let error = format!("conv_transpose2d: {what} cannot be divided into {groups} groups");
-        return Some(OpError::new(error).hint("the number of groups divides the channels"));
-    }
-    let pairs = [("stride", how.stride), ("dilation", how.dilation)];
-    let (name, pair) = pairs.into_iter().find(|(_, pair)| pair.contains(&0))?;
-    let error = OpError::new(format!("conv_transpose2d: {name} {pair:?} makes no window"));
-    Some(error.hint("each number is 1 or more"))
-}
-
-/// [`conv_transpose2d`] over lines; `weight` is `[channels, out channels / groups, length]`.
-#[must_use]
-#[track_caller]
-pub fn conv_transpose1d(
-    x: &DynTensor,
-    weight: &DynTensor,
-    bias: Option<&DynTensor>,
-    how: Convolution,
-) -> DynTensor {
-    if let Some(batch) = one_of(x, 2) {
-        return conv_transpose1d(&batch, weight, bias, how).squeeze(0);
-    }
-    let y = conv_transpose2d(&x.unsqueeze(-2), &weight.unsqueeze(-2), None, as_line(how));
-    with_bias(&y.squeeze(-2), bias)
-}
-
 /// Lines are images of height 1.
-fn as_line(how: Convolution) -> Convolution {
+pub(super) fn as_line(how: Convolution) -> Convolution {
     let of = |[_, width]: [usize; 2], height| [height, width];
     Convolution {
         stride: of(how.stride, 1),
@@ -167,7 +98,7 @@ fn as_line(how: Convolution) -> Convolution {
 
 /// The convolution of a batch of images.
 #[track_caller]
-fn convolved(x: &DynTensor, weight: &DynTensor, how: Convolution) -> DynTensor {
+pub(super) fn convolved(x: &DynTensor, weight: &DynTensor, how: Convolution) -> DynTensor {
     x.record_with_args(&[Arg::Tensor(x), Arg::Tensor(weight)], |ty| {
         let small = |n: usize| {
             u32::try_from(n).map_err(|_| OpError::new(format!("conv2d: {n} is too large for {ty}")))
@@ -184,32 +115,13 @@ fn convolved(x: &DynTensor, weight: &DynTensor, how: Convolution) -> DynTensor {
 
 /// A number added to each out channel, if there are any.
 #[track_caller]
-fn with_bias(y: &DynTensor, bias: Option<&DynTensor>) -> DynTensor {
+pub(super) fn with_bias(y: &DynTensor, bias: Option<&DynTensor>) -> DynTensor {
     let Some(bias) = bias else { return y.clone() };
     let mut sizes = vec![1; y.rank().saturating_sub(1)];
     if let Some(channels) = sizes.first_mut() {
         *channels = bias.numel();
     }
     biased(y, &bias.reshape(sizes))
-}
-
-/// The elements of an axis `step` apart, with zeros between and around; a negative number cuts off.
-#[track_caller]
-fn apart(x: &DynTensor, axis: usize, step: usize, (before, after): (i64, i64)) -> DynTensor {
-    let pad = Pad {
-        axis: axis as u8,
-        lo: before.max(0) as u64,
-        hi: after.max(0) as u64,
-        interior: step.saturating_sub(1) as u64,
-    };
-    let zero = Arg::from(0);
-    let mut y = x.record_with_args(&[Arg::Tensor(x), zero], |_| Ok(Op::Pad(pad)));
-    if before < 0 || after < 0 {
-        let mut cut = vec![(0, 0); axis];
-        cut.push((before.min(0), after.min(0)));
-        y = y.pad(cut, 0.0);
-    }
-    y
 }
 
 /// What PyTorch's keyword arguments of pooling say: along height, then along width. Lines use the

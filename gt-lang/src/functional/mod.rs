@@ -7,6 +7,7 @@
 mod attention;
 mod classes;
 mod conv;
+mod conv_transpose;
 mod einsum;
 mod loss;
 mod normalization;
@@ -24,9 +25,9 @@ pub use attention::{
 };
 pub use classes::{CrossEntropy, cross_entropy, cross_entropy_with, nll_loss, nll_loss_with};
 pub use conv::{
-    Convolution, Pooling, avg_pool1d, avg_pool2d, conv_transpose1d, conv_transpose2d, conv1d,
-    conv2d, max_pool1d, max_pool2d,
+    Convolution, Pooling, avg_pool1d, avg_pool2d, conv1d, conv2d, max_pool1d, max_pool2d,
 };
+pub use conv_transpose::{conv_transpose1d, conv_transpose2d};
 pub use einsum::einsum;
 pub use loss::{
     huber_loss, l1_loss, l1_loss_with, mse_loss, mse_loss_with, smooth_l1_loss, smooth_l1_loss_with,
