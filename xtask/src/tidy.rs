@@ -46,7 +46,7 @@ const UNSAFE_FILES: &[&str] = &[
     "gt-compiler/src/kernel/jit.rs",
     "gt-compiler/src/kernel/tests.rs",
     "gt-compiler/src/native/context.rs",
-    "gt-compiler/src/native/indexing.rs",
+    "gt-compiler/src/native/indexing/add.rs",
     "gt-compiler/src/native/matmul.rs",
     "gt-compiler/src/native/multiply.rs",
     "gt-compiler/src/native/routines.rs",

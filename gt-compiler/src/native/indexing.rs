@@ -1,13 +1,13 @@
 //! Positions that are data: elements and slices that are taken from them, and added at them.
 //!
 //! Guarantees: an index outside its axis is an error that names it, found before anything is
-//! written; what is added at one place is added in the order of the index, so results do not depend
-//! on the number of threads. Threads share what cannot meet: the slices of an outer dimension, or
-//! columns.
-#![expect(unsafe_code, reason = "hands disjoint columns of a result to several threads")]
+//! written; floats that are added at one place are added in the order of the index, so results do
+//! not depend on the number of threads. `add` is the addition; it says how threads share it.
+
+mod add;
 
 use std::{
-    ops::Range,
+    borrow::Cow,
     sync::atomic::{AtomicBool, Ordering::Relaxed},
 };
 
@@ -16,15 +16,14 @@ use gt_ir::{DType, MAX_RANK, Shape, Type};
 use half::{bf16, f16};
 
 use super::{
-    context::{Context, Target},
+    context::Context,
     slices::{Cut, cut, parallel_chunks},
 };
 use crate::{error::EngineError, schedule::Routine};
+use add::{Add, Order};
 
 /// Elements of one task.
 const GRAIN: usize = 1 << 14;
-/// Columns of one task at least: several lines of the cache.
-const COLUMNS: usize = 64;
 /// Bytes that one task copies.
 const COPIED: usize = 1 << 20;
 
@@ -42,6 +41,11 @@ impl Indexed<'_> {
     /// Every index inside the axis, or the first that is not.
     pub(super) fn checked(&self) -> Result<&[i64], EngineError> {
         let index: &[i64] = bytemuck::cast_slice(self.index);
+        self.check(index)?;
+        Ok(index)
+    }
+
+    fn check(&self, index: &[i64]) -> Result<(), EngineError> {
         let size = self.ty.shape.sizes()[self.axis];
         let outside = |i: &i64| *i as u64 >= size as u64;
         let found = AtomicBool::new(false);
@@ -52,7 +56,7 @@ impl Indexed<'_> {
             }
         });
         match index.iter().find(|i| found.load(Relaxed) && outside(i)) {
-            None => Ok(index),
+            None => Ok(()),
             Some(&index) => {
                 let op = self.step.op.to_string();
                 Err(EngineError::Index { op, index, axis: self.axis, size })
@@ -64,8 +68,41 @@ impl Indexed<'_> {
         cut(&self.ty.shape, self.axis)
     }
 
+    /// One index for each slice, if an index of elements is the same all over each slice: such
+    /// elements are moved as slices.
+    fn slicewise(&self, index: &Shape) -> Option<Vec<i64>> {
+        let (cut, behind) = (self.cut(), self.axis + 1);
+        let sizes = [index, &self.ty.shape].map(|shape| &shape.sizes()[behind..]);
+        if cut.outer != 1 || cut.inner < 2 || sizes[0] != sizes[1] {
+            return None;
+        }
+        let index: &[i64] = bytemuck::cast_slice(self.index);
+        let mut firsts = vec![0_i64; index.len() / cut.inner];
+        let (per_task, differs) = (GRAIN.div_ceil(cut.inner), AtomicBool::new(false));
+        let bytes = bytemuck::cast_slice_mut(&mut firsts);
+        parallel_chunks(self.context, bytes, per_task * size_of::<i64>(), &|task, firsts| {
+            let firsts: &mut [i64] = bytemuck::cast_slice_mut(firsts);
+            let slices = index[task * per_task * cut.inner..].chunks_exact(cut.inner);
+            for (first, slice) in firsts.iter_mut().zip(slices) {
+                *first = slice[0];
+                if differs.load(Relaxed) {
+                    return;
+                }
+                if slice.iter().fold(false, |any, i| any | (i != first)) {
+                    differs.store(true, Relaxed);
+                }
+            }
+        });
+        (!differs.load(Relaxed)).then_some(firsts)
+    }
+
     /// The element at each index.
     pub(super) fn gather(&self, x: &[u8], to: &mut [u8]) -> Result<(), EngineError> {
+        if let Some(index) = self.slicewise(&self.step.out_ty.shape) {
+            self.check(&index)?;
+            self.copy(&index, x, self.cut().inner * self.ty.dtype.size(), to);
+            return Ok(());
+        }
         let index = self.checked()?;
         match self.ty.dtype.size() {
             1 => self.take::<u8>(index, x, to),
@@ -138,131 +175,33 @@ impl Indexed<'_> {
         slices: bool,
         to: &mut [u8],
     ) -> Result<(), EngineError> {
-        let index = self.checked()?;
+        let by_slices = if slices { None } else { self.slicewise(&self.step.inputs[1].1.shape) };
+        let slices = slices || by_slices.is_some();
+        let index: Cow<'_, [i64]> = match by_slices {
+            Some(index) => index.into(),
+            None => bytemuck::cast_slice(self.index).into(),
+        };
+        self.check(&index)?;
         if let Some(base) = base {
             parallel_chunks(self.context, to, COPIED, &|i, to| {
                 to.copy_from_slice(&base[i * COPIED..][..to.len()]);
             });
         }
-        let work = Add { of: self, index, src, slices };
+        let work = Add { of: self, index: &index, src, slices };
+        let (kept, free) = (Order::Kept, Order::Free);
         match self.ty.dtype {
-            DType::F32 => work.typed(to, |a: f32, b| a + b),
-            DType::F64 => work.typed(to, |a: f64, b| a + b),
-            DType::Bf16 => work.typed(to, |a: bf16, b| bf16::from_f32(a.to_f32() + b.to_f32())),
-            DType::F16 => work.typed(to, |a: f16, b| f16::from_f32(a.to_f32() + b.to_f32())),
-            DType::I64 => work.typed(to, i64::wrapping_add),
-            DType::I32 => work.typed(to, i32::wrapping_add),
-            DType::U8 => work.typed(to, u8::wrapping_add),
-            DType::Bool => work.typed(to, |a: u8, b| a | b),
+            DType::F32 => work.typed(to, kept, |a: f32, b| a + b),
+            DType::F64 => work.typed(to, kept, |a: f64, b| a + b),
+            DType::Bf16 => {
+                work.typed(to, kept, |a: bf16, b| bf16::from_f32(a.to_f32() + b.to_f32()));
+            }
+            DType::F16 => work.typed(to, kept, |a: f16, b| f16::from_f32(a.to_f32() + b.to_f32())),
+            DType::I64 => work.typed(to, free, i64::wrapping_add),
+            DType::I32 => work.typed(to, free, i32::wrapping_add),
+            DType::U8 => work.typed(to, free, u8::wrapping_add),
+            DType::Bool => work.typed(to, free, |a: u8, b| a | b),
         }
         Ok(())
-    }
-}
-
-/// An addition at positions that have been checked.
-struct Add<'a> {
-    of: &'a Indexed<'a>,
-    index: &'a [i64],
-    src: &'a [u8],
-    /// Whether an index is of whole slices.
-    slices: bool,
-}
-
-impl Add<'_> {
-    fn typed<T: Pod + Send + Sync>(&self, to: &mut [u8], add: impl Fn(T, T) -> T + Sync) {
-        let (src, to): (&[T], &mut [T]) =
-            (bytemuck::cast_slice(self.src), bytemuck::cast_slice_mut(to));
-        if !src.is_empty() && self.slices {
-            self.slices(src, to, &add);
-        } else if !src.is_empty() {
-            self.elements(src, to, &add);
-        }
-    }
-
-    /// Parts of `n` outer slices or columns, and how many one task has.
-    fn tasks(&self, n: usize, least: usize) -> (usize, usize) {
-        let each = n.div_ceil(2 * self.of.context.threads.count()).max(least);
-        (n.div_ceil(each), each)
-    }
-
-    fn slices<T: Pod + Send + Sync>(
-        &self,
-        src: &[T],
-        to: &mut [T],
-        add: &(impl Fn(T, T) -> T + Sync),
-    ) {
-        let (cut, n) = (self.of.cut(), self.index.len());
-        let (slab, from) = (cut.axis * cut.inner, n * cut.inner);
-        let one = |src: &[T], to: Target, columns: Range<usize>| {
-            for (row, &i) in src.chunks_exact(cut.inner).zip(self.index) {
-                let at = i as usize * cut.inner + columns.start;
-                let to = to.address().cast::<T>().wrapping_add(at);
-                // SAFETY: the slice has been checked, and these columns of it are this task's.
-                let to = unsafe { std::slice::from_raw_parts_mut(to, columns.len()) };
-                to.iter_mut().zip(&row[columns.clone()]).for_each(|(t, s)| *t = add(*t, *s));
-            }
-        };
-        let target = Target(to.as_mut_ptr().cast());
-        let slab_at = |o: usize| Target(target.address().cast::<T>().wrapping_add(o * slab).cast());
-        let work = |o: usize, columns| one(&src[o * from..][..from], slab_at(o), columns);
-        let by_slabs = cut.outer > 1;
-        let (n_tasks, each) = match by_slabs {
-            true => self.tasks(cut.outer, GRAIN.div_ceil(from)),
-            false => self.tasks(cut.inner, COLUMNS.max(GRAIN / n)),
-        };
-        self.of.context.threads.run(n_tasks, &|task, _| {
-            let part = |all: usize| task * each..all.min((task + 1) * each);
-            match by_slabs {
-                true => part(cut.outer).for_each(|o| work(o, 0..cut.inner)),
-                false => work(0, part(cut.inner)),
-            }
-        });
-    }
-
-    fn elements<T: Pod + Send + Sync>(
-        &self,
-        src: &[T],
-        to: &mut [T],
-        add: &(impl Fn(T, T) -> T + Sync),
-    ) {
-        let Indexed { ty, axis, step, .. } = self.of;
-        let shape = &step.inputs[1].1.shape;
-        let rows = Rows::new(&ty.shape, shape, *axis);
-        let target = Target(to.as_mut_ptr().cast());
-        let lines = |lines: Range<usize>, columns: Range<usize>| {
-            for (row, base) in lines.clone().zip(rows.from(lines.start)) {
-                let first = row * rows.len;
-                for j in columns.clone() {
-                    let at = rows.at(base, self.index[first + j], j);
-                    let to = target.address().cast::<T>().wrapping_add(at);
-                    // SAFETY: the position has been checked, and no other task has it: its outer
-                    // position or its column is this task's.
-                    let sum = unsafe { to.read() };
-                    // SAFETY: as above.
-                    unsafe { to.write(add(sum, src[first + j])) };
-                }
-            }
-        };
-        let sizes = shape.sizes();
-        let (n_outer, columns) = (sizes[0], rows.len);
-        let n_lines = self.index.len() / columns;
-        let by_slabs = *axis > 0 && n_outer > 1;
-        let by_columns = axis + 1 < sizes.len();
-        let (n_tasks, each) = match (by_slabs, by_columns) {
-            (true, _) => self.tasks(n_outer, GRAIN.div_ceil(self.index.len() / n_outer)),
-            (false, true) => self.tasks(columns, COLUMNS.max(GRAIN / n_lines)),
-            (false, false) => (1, columns),
-        };
-        self.of.context.threads.run(n_tasks, &|task, _| {
-            let part = |all: usize| task * each..all.min((task + 1) * each);
-            match by_slabs {
-                true => {
-                    let (per, outer) = (n_lines / n_outer, part(n_outer));
-                    lines(outer.start * per..outer.end * per, 0..columns);
-                }
-                false => lines(0..n_lines, part(columns)),
-            }
-        });
     }
 }
 

@@ -7,6 +7,7 @@ mod device;
 mod execute;
 mod filetests;
 mod halves;
+mod indices;
 mod limits;
 mod math;
 mod numerics;

@@ -1,0 +1,230 @@
+//! Elements and slices added at positions that are data.
+//!
+//! Guarantees: floats that are added at one place are added in the order of the index, and integers
+//! in any order, which changes no bit of them. Threads share what cannot meet: the slices of an
+//! outer dimension, columns, or rows of the result. Each thread that has rows reads all positions.
+//! Integers that many positions of few places add to have a table for each thread. Does not check
+//! positions.
+#![expect(unsafe_code, reason = "hands disjoint parts of a result to several threads")]
+
+use std::ops::Range;
+
+use bytemuck::Pod;
+
+use super::{COPIED, GRAIN, Indexed, Rows};
+use crate::native::{context::Target, slices::parallel_chunks};
+
+/// Columns of one task at least: several lines of the cache.
+const COLUMNS: usize = 64;
+/// Elements of a slice for which a thread that has some rows reads the index of all, at least.
+const WIDE: usize = 4;
+/// Positions of the index by which rows are shared evenly.
+const SAMPLES: usize = 1 << 12;
+/// Parts of the rows that are counted for it.
+const BUCKETS: usize = 1 << 10;
+
+/// Whether the order of additions matters to the bits of their result.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Order {
+    Kept,
+    Free,
+}
+
+/// An addition at positions that have been checked.
+pub(super) struct Add<'a> {
+    pub(super) of: &'a Indexed<'a>,
+    pub(super) index: &'a [i64],
+    pub(super) src: &'a [u8],
+    /// Whether an index is of whole slices.
+    pub(super) slices: bool,
+}
+
+/// What one task adds: the slices of these outer positions, at these rows, and of them these
+/// columns.
+struct Part {
+    outer: Range<usize>,
+    rows: Range<usize>,
+    columns: Range<usize>,
+}
+
+impl Add<'_> {
+    pub(super) fn typed<T: Pod + Send + Sync>(
+        &self,
+        to: &mut [u8],
+        order: Order,
+        add: impl Fn(T, T) -> T + Sync,
+    ) {
+        let (src, to): (&[T], &mut [T]) =
+            (bytemuck::cast_slice(self.src), bytemuck::cast_slice_mut(to));
+        if src.is_empty() {
+            return;
+        }
+        match (self.slices, order) {
+            (true, Order::Free) if self.is_crowded(to.len()) => self.tables(src, to, &add),
+            (true, _) => self.slices(src, to, &add),
+            (false, _) => self.elements(src, to, &add),
+        }
+    }
+
+    /// Whether the tables of all threads are few elements beside what is added.
+    fn is_crowded(&self, n_places: usize) -> bool {
+        let (cut, n_threads) = (self.of.cut(), self.of.context.threads.count());
+        let added = self.index.len() * cut.inner;
+        cut.outer == 1 && n_threads > 1 && added >= 2 * GRAIN && n_places * n_threads <= added / 2
+    }
+
+    /// Each thread adds its part of the index in a table of its own; the tables are added at last.
+    fn tables<T: Pod + Send + Sync>(
+        &self,
+        src: &[T],
+        to: &mut [T],
+        add: &(impl Fn(T, T) -> T + Sync),
+    ) {
+        let (context, inner) = (self.of.context, self.of.cut().inner);
+        let n_tasks = context.threads.count();
+        let each = self.index.len().div_ceil(n_tasks);
+        let mut tables = vec![T::zeroed(); n_tasks * to.len()];
+        let bytes = size_of_val(to);
+        parallel_chunks(context, bytemuck::cast_slice_mut(&mut tables), bytes, &|task, table| {
+            let table: &mut [T] = bytemuck::cast_slice_mut(table);
+            let first = (task * each).min(self.index.len());
+            let index = &self.index[first..self.index.len().min(first + each)];
+            for (row, &i) in src[first * inner..].chunks_exact(inner).zip(index) {
+                let to = &mut table[i as usize * inner..][..inner];
+                to.iter_mut().zip(row).for_each(|(t, s)| *t = add(*t, *s));
+            }
+        });
+        let len = to.len();
+        parallel_chunks(context, bytemuck::cast_slice_mut(to), COPIED, &|i, part| {
+            let part: &mut [T] = bytemuck::cast_slice_mut(part);
+            let at = i * (COPIED / size_of::<T>());
+            for table in tables.chunks_exact(len) {
+                part.iter_mut().zip(&table[at..]).for_each(|(t, s)| *t = add(*t, *s));
+            }
+        });
+    }
+
+    /// Parts of `n` outer slices or columns, and how many one task has.
+    fn tasks(&self, n: usize, least: usize) -> (usize, usize) {
+        let each = n.div_ceil(2 * self.of.context.threads.count()).max(least);
+        (n.div_ceil(each), each)
+    }
+
+    /// The parts of an addition of slices, for the threads there are now.
+    fn parts(&self) -> Vec<Part> {
+        let (cut, n, n_threads) =
+            (self.of.cut(), self.index.len(), self.of.context.threads.count());
+        let all = || Part { outer: 0..cut.outer, rows: 0..cut.axis, columns: 0..cut.inner };
+        let each = |(n_tasks, each): (usize, usize), all: usize| {
+            (0..n_tasks).map(move |task| task * each..all.min((task + 1) * each))
+        };
+        if cut.outer > 1 {
+            let tasks = self.tasks(cut.outer, GRAIN.div_ceil(n * cut.inner));
+            return each(tasks, cut.outer).map(|outer| Part { outer, ..all() }).collect();
+        }
+        if cut.inner >= WIDE && cut.inner < COLUMNS * n_threads && n * cut.inner >= 2 * GRAIN {
+            let shares = self.shares(cut.axis, n_threads);
+            return shares.into_iter().map(|rows| Part { rows, ..all() }).collect();
+        }
+        let tasks = self.tasks(cut.inner, COLUMNS.max(GRAIN / n));
+        each(tasks, cut.inner).map(|columns| Part { columns, ..all() }).collect()
+    }
+
+    /// Ranges of the rows that the index names about equally often, by samples of it.
+    fn shares(&self, n_rows: usize, n_shares: usize) -> Vec<Range<usize>> {
+        let width = n_rows.div_ceil(BUCKETS).max(1);
+        let mut counts = vec![0_usize; n_rows.div_ceil(width)];
+        for i in self.index.iter().step_by(self.index.len() / SAMPLES + 1) {
+            counts[*i as usize / width] += 1;
+        }
+        let most = counts.iter().sum::<usize>().div_ceil(n_shares);
+        let (mut shares, mut start, mut counted) = (Vec::new(), 0, 0);
+        for (bucket, count) in counts.iter().enumerate() {
+            counted += count;
+            if counted >= most {
+                let end = n_rows.min((bucket + 1) * width);
+                shares.push(start..end);
+                (start, counted) = (end, 0);
+            }
+        }
+        shares.push(start..n_rows);
+        shares
+    }
+
+    fn slices<T: Pod + Send + Sync>(
+        &self,
+        src: &[T],
+        to: &mut [T],
+        add: &(impl Fn(T, T) -> T + Sync),
+    ) {
+        let (cut, n) = (self.of.cut(), self.index.len());
+        let (slab, from) = (cut.axis * cut.inner, n * cut.inner);
+        let target = Target(to.as_mut_ptr().cast());
+        let one = |src: &[T], slab: usize, part: &Part| {
+            for (row, &i) in src.chunks_exact(cut.inner).zip(self.index) {
+                if !part.rows.contains(&(i as usize)) {
+                    continue;
+                }
+                let at = slab + i as usize * cut.inner + part.columns.start;
+                let to = target.address().cast::<T>().wrapping_add(at);
+                // SAFETY: the slice has been checked, and these columns of it are this task's: no
+                // other task has its outer position, its row and its columns.
+                let to = unsafe { std::slice::from_raw_parts_mut(to, part.columns.len()) };
+                let row = &row[part.columns.clone()];
+                to.iter_mut().zip(row).for_each(|(t, s)| *t = add(*t, *s));
+            }
+        };
+        let parts = self.parts();
+        self.of.context.threads.run(parts.len(), &|task, _| {
+            for o in parts[task].outer.clone() {
+                one(&src[o * from..][..from], o * slab, &parts[task]);
+            }
+        });
+    }
+
+    fn elements<T: Pod + Send + Sync>(
+        &self,
+        src: &[T],
+        to: &mut [T],
+        add: &(impl Fn(T, T) -> T + Sync),
+    ) {
+        let Indexed { ty, axis, step, .. } = self.of;
+        let shape = &step.inputs[1].1.shape;
+        let rows = Rows::new(&ty.shape, shape, *axis);
+        let target = Target(to.as_mut_ptr().cast());
+        let lines = |lines: Range<usize>, columns: Range<usize>| {
+            for (row, base) in lines.clone().zip(rows.from(lines.start)) {
+                let first = row * rows.len;
+                for j in columns.clone() {
+                    let at = rows.at(base, self.index[first + j], j);
+                    let to = target.address().cast::<T>().wrapping_add(at);
+                    // SAFETY: the position has been checked, and no other task has it: its outer
+                    // position or its column is this task's.
+                    let sum = unsafe { to.read() };
+                    // SAFETY: as above.
+                    unsafe { to.write(add(sum, src[first + j])) };
+                }
+            }
+        };
+        let sizes = shape.sizes();
+        let (n_outer, columns) = (sizes[0], rows.len);
+        let n_lines = self.index.len() / columns;
+        let by_slabs = *axis > 0 && n_outer > 1;
+        let by_columns = axis + 1 < sizes.len();
+        let (n_tasks, each) = match (by_slabs, by_columns) {
+            (true, _) => self.tasks(n_outer, GRAIN.div_ceil(self.index.len() / n_outer)),
+            (false, true) => self.tasks(columns, COLUMNS.max(GRAIN / n_lines)),
+            (false, false) => (1, columns),
+        };
+        self.of.context.threads.run(n_tasks, &|task, _| {
+            let part = |all: usize| task * each..all.min((task + 1) * each);
+            match by_slabs {
+                true => {
+                    let (per, outer) = (n_lines / n_outer, part(n_outer));
+                    lines(outer.start * per..outer.end * per, 0..columns);
+                }
+                false => lines(0..n_lines, part(columns)),
+            }
+        });
+    }
+}
