@@ -20,7 +20,7 @@ use crate::{
     options::{Numerics, Options},
     passes::{
         CancelCasts, Canonicalize, Context, Cse, Dce, Fold, JoinPads, Movement, OneHots, Pass,
-        Reciprocals, SinkPermutes, TurnProducts,
+        Reciprocals, SinkPermutes, Slices, TurnProducts,
     },
     report::{PassReport, Report},
 };
@@ -42,6 +42,8 @@ const PASSES: &[&dyn Pass] = &[
     // After everything that makes spellings equal; before the search, whose blocks should hold each
     // value once.
     &Cse,
+    // Before Dce, since an index is no longer expanded.
+    &Slices,
     &Dce,
     // Behind Dce, since it relies on the checks of other nodes, which must be needed.
     &OneHots,

@@ -15,6 +15,7 @@ pub(crate) mod movement;
 mod one_hot;
 mod reciprocal;
 mod sink;
+mod slices;
 mod turn;
 
 use gt_ir::{
@@ -35,6 +36,7 @@ pub(crate) use movement::Movement;
 pub(crate) use one_hot::OneHots;
 pub(crate) use reciprocal::Reciprocals;
 pub(crate) use sink::SinkPermutes;
+pub(crate) use slices::Slices;
 pub(crate) use turn::TurnProducts;
 
 /// The options of a compilation, and its report.
