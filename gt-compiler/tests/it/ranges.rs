@@ -341,3 +341,36 @@ fn running_sums_do_not_drift() {
         }
     }
 }
+
+/// Remainders of integers of all magnitudes, those next to powers of two and to each other's
+/// multiples among them.
+#[test]
+fn remainders_of_integers_next_to_multiples() {
+    let mut source = Source::from_seed(27);
+    let mut engine = native(2);
+    let integer = |source: &mut Source<'_>| {
+        let (apart, shift) = (source.below(5) as i64 - 2, source.below(64));
+        match source.below(4) {
+            0 => apart,
+            1 => (i64::MIN >> shift).wrapping_add(apart),
+            2 => (i64::MIN >> shift).wrapping_neg().wrapping_add(apart),
+            _ => source.below(1 << 62).wrapping_shl(2) as i64 >> shift,
+        }
+    };
+    let (mut all_x, mut all_y) = (Vec::new(), Vec::new());
+    for _ in 0..16 * N {
+        let (mut x, y) = (integer(&mut source), integer(&mut source));
+        if source.chance(1, 3) {
+            x = x.wrapping_mul(y).wrapping_add(source.below(3) as i64 - 1);
+        }
+        all_x.push(x);
+        all_y.push(y);
+    }
+    let remainder = |(x, y): (&i64, &i64)| if *y == 0 { *x } else { x.wrapping_rem(*y) };
+    let want: Vec<i64> = all_x.iter().zip(&all_y).map(remainder).collect();
+    let (x, y) = (vector(all_x.clone()), vector(all_y.clone()));
+    let got = of_two(&mut engine, "fmod", &x, &y).to_vec::<i64>().unwrap();
+    let differs = (0..want.len()).find(|i| want[*i] != got[*i]);
+    let shown = differs.map(|i| (all_x[i], all_y[i], want[i], got[i]));
+    assert_eq!(shown, None, "x, y, x % y, and the engine's");
+}

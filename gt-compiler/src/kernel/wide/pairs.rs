@@ -181,11 +181,11 @@ impl Function {
             Binary::Div if float => DIV,
             Binary::Pow if float => call(host::Function::PowF64, true),
             Binary::Fmod if float => call(host::Function::FmodF64, true),
+            Binary::Fmod => return Ok(Value::Pair(self.long_fmod(a, b))),
             Binary::Maximum => IMAX,
             Binary::Minimum => IMIN,
             Binary::Div
             | Binary::Pow
-            | Binary::Fmod
             | Binary::LogicalAnd
             | Binary::LogicalOr
             | Binary::LogicalXor => {
@@ -193,6 +193,34 @@ impl Function {
             }
         };
         Ok(Value::Pair(self.two_each(op, a, b)))
+    }
+
+    /// What division leaves, with the sign of `a`; `a` itself where `b` is 0.
+    ///
+    /// A quotient of doubles is wrong by less than 2^11, so the rest is less than `b` and 2^12
+    /// together, and the second quotient is wrong by 1 at most: then the rest has the wrong sign.
+    /// Products and differences wrap, and the rest fits.
+    fn long_fmod(&mut self, a: Pair, b: Pair) -> Pair {
+        let zero = [Source::Wide(0); 2];
+        let divisor = self.one_each(LONG_TO_DOUBLE, b);
+        let mut rest = a;
+        for _ in 0..2 {
+            let dividend = self.one_each(LONG_TO_DOUBLE, rest);
+            let quotient = self.two_each(DIV, dividend, divisor);
+            let quotient = self.one_each(DOUBLE_TO_LONG, quotient);
+            let product = self.two_each(IMUL, quotient, b);
+            rest = self.two_each(ISUB, rest, product);
+        }
+        let size = self.one_each(IABS, b);
+        let minus = self.two_each(ISUB, zero, size);
+        let negative = self.compare_each(icompare(1), a, zero);
+        let size = self.select_each(negative, minus, size);
+        let moved = self.two_each(IADD, rest, size);
+        let signs = self.two_each(XOR, rest, a);
+        let differs = self.compare_each(icompare(1), signs, zero);
+        let moved = self.select_each(differs, moved, rest);
+        let is_some = self.compare_each(TEST, rest, rest);
+        self.select_each(is_some, moved, zero)
     }
 
     /// Casts from or to a dtype of eight bytes.
