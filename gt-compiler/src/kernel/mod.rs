@@ -1,9 +1,10 @@
 //! Kernels: loop nests over affine accesses, from their description to machine code.
 //!
-//! [`KernelSpec`] says what one kernel computes; `nest` reshapes its loops; `emit` writes it as
-//! Cranelift IR, with `lanes` for the arithmetic of scalars and vectors; `wide` is a generator of
-//! its own for 512-bit vectors; `formulas` has the elementary functions of both; `jit` chooses
-//! between them and makes code callable. Nothing here knows of graphs or values.
+//! [`KernelSpec`] says what one kernel computes; `nest` reshapes its loops, and `reorder` brings
+//! them into order; `emit` writes it as Cranelift IR, with `lanes` for the arithmetic of scalars
+//! and vectors; `wide` is a generator of its own for 512-bit vectors; `formulas` has the elementary
+//! functions of both; `jit` chooses between them and makes code callable. Nothing here knows of
+//! graphs or values.
 
 mod emit;
 mod formulas;
@@ -12,6 +13,7 @@ mod jit;
 mod lanes;
 mod math;
 mod nest;
+mod reorder;
 mod spec;
 mod wide;
 

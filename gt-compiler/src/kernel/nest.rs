@@ -8,6 +8,7 @@ use gt_ir::DType;
 use serde::{Deserialize, Serialize};
 use smallvec::{SmallVec, smallvec};
 
+use super::reorder::reorder;
 use super::spec::{ACCUMULATORS, Access, Expr, FoldOrder, KernelSpec, Loop, PerLoop};
 
 /// Elements one accumulator combines before its result is folded with others in `f64`.
@@ -78,10 +79,11 @@ impl Nest {
         let folds = spec.stores.iter().any(|s| s.fold.is_some());
         let cut = if folds { cut(&spec.reduced_extents(), spec.fold_order) } else { None };
         let scale = merge_loops(&mut spec);
+        let first = reorder(&mut spec);
         let (order, split_reduce) = walks(&spec, folds, cut);
         let vector = vectorized(&spec, &order);
         let split_parallel =
-            if spec.rows { Some((0, scale)) } else { widest(&spec).map(|l| (l, 1)) };
+            if spec.rows { Some((first, scale)) } else { widest(&spec).map(|l| (l, 1)) };
         let (lanes, unroll) = (1, 1);
         let mut nest =
             Nest { spec, order, vector, lanes, unroll, split_parallel, split_reduce, cut };

@@ -100,8 +100,13 @@ fn finish(drafts: Vec<Draft>, dims: &[usize], total: usize, setting: &Setting<'_
     let n_outer: usize = outer.iter().product();
     let has_product = drafts.iter().any(|d| matches!(d, Draft::Product { .. }));
     let written: BTreeSet<BufferId> = drafts.iter().flat_map(|d| d.writes()).collect();
-    let local = |b: &BufferId| !setting.needed.contains(b) || (setting.streams)(*b) && !has_product;
     let row_bytes = |b: BufferId| setting.sizes[b.0 as usize] / rows;
+    let across = drafts.iter().any(transposes);
+    // What streams passes through the second-level cache, or memory would be written twice.
+    let least = if across { LINE } else { 1 };
+    let streams =
+        |b: BufferId| (setting.streams)(b) && !has_product && least * row_bytes(b) <= SHARED;
+    let local = |b: &BufferId| !setting.needed.contains(b) || streams(*b);
     let per_row: usize = written.iter().filter(|b| local(b)).map(|b| row_bytes(*b)).sum();
     let only_streams = written.iter().filter(|b| local(b)).all(|b| setting.needed.contains(b));
     let limit = match (has_product, only_streams) {
@@ -109,7 +114,7 @@ fn finish(drafts: Vec<Draft>, dims: &[usize], total: usize, setting: &Setting<'_
         (false, true) => STREAM_SCRATCH,
         (false, false) => SCRATCH,
     };
-    let floor = match (has_product, drafts.iter().any(transposes)) {
+    let floor = match (has_product, across) {
         (true, _) => PRODUCT_FLOOR,
         (false, true) => LINE,
         (false, false) => 1,

@@ -87,3 +87,92 @@ fn sums_across_rows() {
         }
     }
 }
+
+/// Windows of an image whose channels lie far apart, as a copy and with work on it.
+fn windows(dtype: &str, [batch, channels, size, window]: [usize; 4]) -> String {
+    format!(
+        "gt tape 1
+%0 = input : {dtype}[{batch},{channels},{size},{size}]
+%1 = permute[0,2,3,1] %0
+%2 = unfold[1,{window},1,1] %1
+%3 = permute[0,1,4,2,3] %2
+%4 = unfold[3,{window},1,1] %3
+%5 = permute[0,1,3,2,5,4] %4
+%6 = neg %5
+free %1
+free %2
+free %3
+free %4
+output %5
+output %6
+"
+    )
+}
+
+#[test]
+fn windows_of_channels_that_lie_apart() {
+    let mut source = Source::from_seed(15);
+    for dtype in ["f32", "i64", "bf16"] {
+        for sizes in [[3, 5, 19, 3], [2, 3, 33, 2], [4, 17, 12, 4], [1, 1, 70, 3]] {
+            check(&windows(dtype, sizes), &mut source);
+        }
+    }
+}
+
+/// Elements moved across, and added to others that are not, or that are moved in another way.
+fn moved(dtype: &str, sizes: &[usize], orders: [&[usize]; 2]) -> String {
+    let list = |items: Vec<usize>| {
+        let items: Vec<String> = items.iter().map(ToString::to_string).collect();
+        items.join(",")
+    };
+    let at = |order: &[usize]| list(order.iter().map(|axis| sizes[*axis]).collect());
+    let placed = |order: &[usize]| {
+        let axes = 0..sizes.len();
+        axes.map(|axis| order.iter().position(|a| *a == axis).unwrap()).collect()
+    };
+    let [a, b] = orders;
+    format!(
+        "gt tape 1
+%0 = input : {dtype}[{}]
+%1 = input : {dtype}[{}]
+%2 = input : {dtype}[{}]
+%3 = permute[{}] %0
+%4 = permute[{}] %1
+%5 = add %3, %4
+%6 = maximum %5, %2
+free %3
+free %4
+output %5
+output %6
+",
+        at(a),
+        at(b),
+        list(sizes.to_vec()),
+        list(placed(a)),
+        list(placed(b)),
+    )
+}
+
+#[test]
+fn elements_that_move_across() {
+    let mut source = Source::from_seed(16);
+    let dtypes = ["f32", "f64", "i64", "bf16", "i32", "u8"];
+    for case in 0..36 {
+        let rank = 2 + case % 4;
+        let most = [700, 70, 26, 12][rank - 2];
+        let mut sizes: Vec<usize> = (0..rank).map(|_| 1 + source.below(most)).collect();
+        if case % 3 == 0 {
+            // A last axis that is cut in pieces.
+            sizes[rank - 1] = 16 * (17 + source.below(8));
+            sizes[0] = sizes[0].min(40);
+        }
+        let mut order = || {
+            let mut order: Vec<usize> = (0..rank).collect();
+            (1..rank).for_each(|i| order.swap(i, source.below(i + 1)));
+            order
+        };
+        let orders = [order(), order()];
+        let text = moved(dtypes[case % dtypes.len()], &sizes, [&orders[0], &orders[1]]);
+        check(&text, &mut source);
+    }
+}

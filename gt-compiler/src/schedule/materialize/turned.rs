@@ -16,6 +16,8 @@ use crate::{
 const FEW_ROWS: usize = 64;
 /// How often a reduction reads each element of what is turned for it, at least.
 const OFTEN: usize = 4;
+/// The same of a kernel that only moves and computes elements.
+const TWICE: usize = 2;
 /// Elements of what is worth a launch of its own.
 const MANY: usize = 1 << 12;
 /// Elements of four bytes that share a line of the cache.
@@ -50,25 +52,25 @@ impl Materialized<'_> {
         self.inner(id, map, kernel).is_some_and(|stride| stride.abs() >= LINE)
     }
 
-    /// Whether a reduction that would read a node across rows, and each element of it often, does
-    /// not if the node is contiguous.
+    /// Whether a kernel that would read a node across rows, and each element of it often, does not
+    /// if the node is contiguous: a reduction, or the windows of an image.
     pub(super) fn is_better_turned(&self, id: NodeId, map: &Map, kernel: &Kernel) -> bool {
         let n = self.ty(id).shape.numel();
         let iterations: usize = kernel.loops.iter().map(|l| l.extent).product();
-        kernel.fold.is_some()
-            && n >= MANY
-            && iterations / n >= OFTEN
+        let often = if kernel.fold.is_some() { OFTEN } else { TWICE };
+        n >= MANY
+            && iterations / n >= often
             && self.inner(id, map, kernel).is_some_and(|stride| stride == 1)
     }
 
-    /// The stride of a contiguous node along the loop that a reduction runs in vectors.
+    /// The stride of a contiguous node along the loop that a kernel runs in vectors.
     fn inner(&self, id: NodeId, map: &Map, kernel: &Kernel) -> Option<i64> {
-        let (_, order) = kernel.fold?;
+        let order = kernel.fold.map(|(_, order)| order);
         let strides: super::Strides = work::contiguous(&self.ty(id)).collect();
         let Access { strides, .. } = index::strided(map, &strides, kernel.loops.len());
         let in_vectors = |i: &usize| {
             let l = &kernel.loops[*i];
-            l.extent > 1 && (order == FoldOrder::Rows || !l.reduce)
+            l.extent > 1 && (order == Some(FoldOrder::Rows) || !l.reduce)
         };
         (0..kernel.loops.len()).rev().find(in_vectors).map(|i| strides[i])
     }
