@@ -48,6 +48,7 @@ pub use graph::{Graph, NodeId, NodeKind, Segment, expand, lower, segment};
 pub use intern::{DimName, Loc};
 pub use op::{Class, Op, OpKind, infer};
 pub use operand::{Operand, OperandType, ValueId};
+pub use rules::promote::promote;
 pub use scalar::Scalar;
 pub use shape::{Dim, MAX_RANK, Shape, Type};
 pub use tape::{Entry, Instr, Tape};

@@ -197,6 +197,18 @@ pub(crate) fn within(signals: Option<&Arc<Backward>>) -> Option<Scope> {
     Some(Scope { depth, _thread: PhantomData })
 }
 
+/// This thread's scopes, if there are any, for [`open_again`].
+pub(crate) fn all_open() -> Option<Arc<[Open]>> {
+    (innermost() != 0).then(|| with_open(|open| Arc::from(open)))
+}
+
+/// Opens what of these scopes lies inside of those that are open.
+pub(crate) fn open_again(scopes: &[Open]) -> Scope {
+    let depth = with_open(<[Open]>::len);
+    change(|open| open.extend(scopes.iter().skip(depth).cloned()));
+    Scope { depth, _thread: PhantomData }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

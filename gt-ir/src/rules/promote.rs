@@ -25,7 +25,7 @@ fn outrank(high: Option<DType>, low: Option<DType>) -> Option<DType> {
 }
 
 /// The dtype operands promote to; `f32` when there are none.
-pub(crate) fn promote<'a>(ins: impl IntoIterator<Item = &'a OperandType>) -> DType {
+pub fn promote<'a>(ins: impl IntoIterator<Item = &'a OperandType>) -> DType {
     let mut tiers = Tiers { dims: None, zero_dim: None, literal: None };
     for operand in ins {
         match operand {

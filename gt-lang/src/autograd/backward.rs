@@ -22,6 +22,7 @@ use super::Graph;
 use super::gathered::{Contribution, Gathered, MOST, Part};
 use super::recording::Recording;
 use crate::core::DynTensor;
+use crate::core::capture::refuse;
 use crate::core::record::{Stands, record_plain};
 use crate::core::tensor::{Call, Edge, Input, Leaf, Node, Order, Saved, edge};
 use crate::error::{Error, ErrorKind, Result};
@@ -347,8 +348,12 @@ impl<'a> Walk<'a> {
     fn finish(self) -> Result<()> {
         let _mode = NoGrad::switch(self.emit.order == Order::Higher);
         // A leaf frozen since gathers nothing, as in PyTorch.
-        let gathers = self.totals.into_values().filter(|(leaf, _)| !leaf.is_frozen());
-        for (leaf, grad) in gathers {
+        let mut gathers = self.totals;
+        gathers.retain(|_, (leaf, _)| !leaf.is_frozen());
+        for (leaf, grad) in gathers.values() {
+            refuse("adds to the gradient of a leaf", grad.ty(), Some(leaf), self.loc)?;
+        }
+        for (leaf, grad) in gathers.into_values() {
             let before = leaf.grad();
             let grad = match &before {
                 // A gradient that carries an error keeps it.

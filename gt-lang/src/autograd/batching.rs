@@ -1,13 +1,14 @@
 //! What an instruction becomes for a batch of operands: each primitive with one more axis in front.
 //!
 //! Guarantees: the result for each example is what the instruction gives for the operands of that
-//! example. Pointwise ops stay one instruction; other derived ops become their primitives. The
-//! match over primitives is exhaustive, so a new one is a compile error here.
+//! example, in its dtype; random numbers are the same for all of them. Pointwise ops but `dropout`
+//! stay one instruction; other derived ops become their primitives. The match over primitives is
+//! exhaustive, so a new one is a compile error here.
 
 use gt_ir::attr::{Axis, AxisSet, Order, Pad, Perm, Reduce, Slice, Window};
 use gt_ir::graph::{NodeKind, expand};
 use gt_ir::op::{Class, Primitive};
-use gt_ir::{Op, OpError, OperandType, Scalar, Shape, Type};
+use gt_ir::{DType, Op, OpError, OperandType, Scalar, Shape, Type, promote};
 
 use crate::core::{Arg, DynTensor};
 use crate::error::{Error, Result};
@@ -30,6 +31,14 @@ impl Value {
             Value::Batched(x) => OperandType::Tensor(Type { dtype: x.dtype(), shape: example(x) }),
             Value::Same(x) => OperandType::Tensor(x.ty().unnamed()),
             Value::Scalar(scalar) => OperandType::Scalar(*scalar),
+        }
+    }
+
+    /// The tensor, if it is one.
+    pub(super) fn into_tensor(self) -> Option<DynTensor> {
+        match self {
+            Value::Batched(x) | Value::Same(x) => Some(x),
+            Value::Scalar(_) => None,
         }
     }
 
@@ -68,7 +77,7 @@ fn example(x: &DynTensor) -> Shape {
 /// An instruction on operands of which one at least is batched, for `n` examples.
 #[track_caller]
 pub(super) fn batch(op: &Op, operands: &[Value], n: usize) -> Result<DynTensor> {
-    if op.spec().class == Class::Pointwise {
+    if is_pointwise(op) {
         return pointwise(op, operands);
     }
     let types: Vec<OperandType> = operands.iter().map(Value::ty).collect();
@@ -85,8 +94,8 @@ pub(super) fn batch(op: &Op, operands: &[Value], n: usize) -> Result<DynTensor> 
             NodeKind::Const(scalar) => Value::Scalar(scalar),
             NodeKind::Op(op) => {
                 let ins = graph.operands(id).into_iter().map(|i| match &values[i.index()] {
-                    // What is put around an operand stays a literal; others have a dtype.
-                    Value::Scalar(scalar) if !matches!(op, Op::Pad(_)) => {
+                    // What is put around an operand and seeds stay literals; others have a dtype.
+                    Value::Scalar(scalar) if !takes_literals(&op) => {
                         Value::Same(DynTensor::full((), *scalar, graph.node(i).ty.dtype))
                     }
                     value => value.clone(),
@@ -97,7 +106,19 @@ pub(super) fn batch(op: &Op, operands: &[Value], n: usize) -> Result<DynTensor> 
         values.push(value);
     }
     let out = graph.outputs().first().and_then(|id| values.get(id.index()));
-    Ok(out.map_or_else(|| DynTensor::zeros([n], gt_ir::DType::F32), |value| value.batched(n)))
+    Ok(out.map_or_else(|| DynTensor::zeros([n], DType::F32), |value| value.batched(n)))
+}
+
+/// Whether each element of the result depends on the elements of its place alone: on any batch the
+/// op is itself. The numbers that `dropout` draws depend on the place among all, so its expansion
+/// draws them for one example.
+fn is_pointwise(op: &Op) -> bool {
+    op.spec().class == Class::Pointwise && !matches!(op, Op::Dropout)
+}
+
+/// Whether the literals of an op cannot be, or had better not be, tensors.
+fn takes_literals(op: &Op) -> bool {
+    matches!(op, Op::Pad(_)) || op.spec().class == Class::Source
 }
 
 /// A primitive or a source on values of which none need be batched.
@@ -107,7 +128,7 @@ fn one(op: &Op, operands: &[Value], n: usize) -> Result<Value> {
         let args: Vec<Arg<'_>> = operands.iter().map(Value::arg).collect();
         return checked(DynTensor::record(op.unnamed(), &args)).map(Value::Same);
     }
-    if op.spec().class == Class::Pointwise {
+    if is_pointwise(op) {
         return pointwise(op, operands).map(Value::Batched);
     }
     match op.primitive() {
@@ -121,7 +142,8 @@ fn checked(x: DynTensor) -> Result<DynTensor> {
     x.error().map_or(Ok(x), Err)
 }
 
-/// Examples of fewer axes get axes of size one, so that they broadcast as one example does.
+/// Examples of fewer axes get axes of size one, so that they broadcast as one example does, and
+/// numbers the dtype that they have beside the other operands of one example.
 #[track_caller]
 fn pointwise(op: &Op, operands: &[Value]) -> Result<DynTensor> {
     let rank = |value: &Value| match value.ty() {
@@ -129,7 +151,15 @@ fn pointwise(op: &Op, operands: &[Value]) -> Result<DynTensor> {
         OperandType::Scalar(_) => 0,
     };
     let most = operands.iter().map(rank).max().unwrap_or(0);
-    let aligned = operands.iter().map(|value| match value {
+    // The condition of `where` is no part of its result.
+    let n_conditions = usize::from(matches!(op, Op::Where));
+    let types: Vec<OperandType> = operands.iter().skip(n_conditions).map(Value::ty).collect();
+    let dtype = promote(&types);
+    let aligned = operands.iter().enumerate().map(|(i, value)| match value {
+        // A number has no say among tensors with axes, which a batch of numbers is.
+        Value::Batched(x) if x.rank() == 1 && i >= n_conditions && operands.len() > 1 => {
+            Value::Batched(widened(&x.to_dtype(dtype), most))
+        }
         Value::Batched(x) => Value::Batched(widened(x, most)),
         Value::Same(_) | Value::Scalar(_) => value.clone(),
     });

@@ -5,12 +5,14 @@ use std::sync::Arc;
 
 use gt_ir::{Op, Operand, ValueId};
 
+use crate::core::capture;
 use crate::core::record::try_record;
-use crate::core::tensor::{Call, Edge, Input, Node, Order, Repr, Rule, Saved, edge, tensor};
+use crate::core::tensor::{
+    ByHand, Call, Edge, Input, Node, Order, Repr, Rule, Saved, edge, tensor,
+};
 use crate::core::{Arg, DynTensor};
 use crate::error::{Error, ErrorKind, Result};
 use crate::no_grad::{is_grad_enabled, no_grad};
-use crate::session::Place;
 
 /// A function with a gradient of its own.
 pub trait Function: Send + Sync + 'static {
@@ -37,7 +39,9 @@ pub fn apply(function: impl Function, inputs: &[&DynTensor]) -> DynTensor {
     if !inputs.iter().any(DynTensor::is_tracked) {
         return output.detach();
     }
-    joined(&output, &inputs, Arc::new(Handwritten(function)), Location::caller())
+    let rule =
+        Handwritten(Arc::new(move |inputs, output, grad| function.backward(inputs, output, grad)));
+    joined(&output, &inputs, Arc::new(rule), Location::caller())
 }
 
 /// [`apply`] for two closures: the value, and the gradients from inputs, output and its gradient.
@@ -96,7 +100,7 @@ pub(super) fn joined(
     if !is_grad_enabled() || !output.dtype().is_float() {
         return output.detach();
     }
-    let (op, place) = (Op::Reshape(output.shape()), Place::Caller(at));
+    let (op, place) = (Op::Reshape(output.shape()), capture::place(at));
     let fresh = no_grad(|| try_record(&op, &[Arg::Tensor(&output.detach())], place));
     let fresh = match fresh {
         Ok(fresh) => fresh,
@@ -110,22 +114,29 @@ pub(super) fn joined(
         value: Some(tensor.value()),
         edge: edge(tensor),
     });
-    let saved = Saved { inputs: kept.collect(), output: Some(value.clone()), rule: Some(rule) };
-    let node = Node::new(&op, session.loc(place), id, saved);
-    DynTensor(Repr::Tracked(value, node))
+    let kept = kept.collect();
+    let saved = Saved { inputs: kept, output: Some(value.clone()), rule: Some(rule.clone()) };
+    let loc = session.loc(place);
+    let result = DynTensor(Repr::Tracked(value, Node::new(&op, loc, id, saved)));
+    capture::note_rule(&op, &output.detach(), &result, (&rule, inputs), loc);
+    result
 }
 
 /// The rule of a [`Function`].
-struct Handwritten<F>(F);
+pub(super) struct Handwritten(pub(super) Arc<ByHand>);
 
-impl<F: Function> Rule for Handwritten<F> {
+impl Rule for Handwritten {
+    fn by_hand(&self) -> Option<&Arc<ByHand>> {
+        Some(&self.0)
+    }
+
     fn gradients(&self, call: Call) -> Result<Vec<(Edge, DynTensor)>> {
         let history = |edge| (call.order == Order::Higher).then_some(edge).flatten();
         let inputs = call.inputs.iter().map(|(value, edge)| tensor(value, history(edge.as_ref())));
         let inputs: Vec<DynTensor> = inputs.collect();
         let own = Edge::Node(call.node.clone());
         let output = tensor(&call.output, history(Some(&own)));
-        let grads = self.0.backward(&inputs, &output, &call.grad);
+        let grads = (self.0)(&inputs, &output, &call.grad);
         if grads.len() != inputs.len() {
             let (n, of) = (grads.len(), inputs.len());
             let error = call.error(format!("backward gave {n} gradients for {of} inputs"));

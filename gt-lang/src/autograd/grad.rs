@@ -37,7 +37,8 @@ pub fn grad_with(
 
 /// The value of `f` at `inputs`, and the product of `v` (a gradient of the value) with the Jacobian
 /// of `f`: one gradient an input. The inputs need not require gradients. Both results are plain;
-/// for higher orders use [`grad_with`].
+/// for higher orders use [`grad_with`]. Gradients of a value that does not depend on the inputs are
+/// 0, as in PyTorch's `torch.func.vjp`.
 ///
 /// ```no_run
 /// # extern crate gt_lang as gt;
@@ -50,8 +51,7 @@ pub fn grad_with(
 /// ```
 ///
 /// # Errors
-/// As [`grad`]; an `f` that does not use its inputs by operations that have gradients is one of
-/// them.
+/// A tensor carries an error, or `v` is of another type than the value.
 #[track_caller]
 pub fn vjp(
     f: impl FnOnce(&[DynTensor]) -> DynTensor,
@@ -60,6 +60,10 @@ pub fn vjp(
 ) -> Result<(DynTensor, Vec<DynTensor>)> {
     let leaves: Vec<DynTensor> = inputs.iter().map(|x| x.detach().requires_grad()).collect();
     let output = enable_grad(|| f(&leaves));
+    let fits = v.dtype() == output.dtype() && v.shape().same_sizes(&output.shape());
+    if fits && output.error().is_none() && !output.is_tracked() {
+        return Ok((output, inputs.iter().map(|x| x.detach().zeros_like()).collect()));
+    }
     let grads = grad_with(&output, Some(v), &leaves.iter().collect::<Vec<_>>(), Graph::Free)?;
     Ok((output.detach(), grads))
 }

@@ -39,7 +39,7 @@ use std::sync::{Arc, Mutex};
 use gt_ir::DType;
 
 use crate::core::DynTensor;
-
+use crate::core::capture::refuse;
 use crate::core::operators::tracked_change;
 use crate::core::tensor::{Leaf, Repr, TapeValue, Variable};
 use crate::error::{Error, ErrorKind, Result};
@@ -151,9 +151,15 @@ impl DynTensor {
 
     /// Replaces the gradient of a leaf, to clip it or average it; anything but a leaf has none to
     /// replace.
+    #[track_caller]
     pub fn set_grad(&self, grad: Option<DynTensor>) {
         if let Some(leaf) = self.leaf() {
-            leaf.set(grad.map(|g| g.detach()));
+            let keeps = grad.as_ref().map_or(Ok(()), |g| {
+                refuse("sets the gradient of a leaf", g.ty(), Some(leaf), Location::caller())
+            });
+            if keeps.is_ok() {
+                leaf.set(grad.map(|g| g.detach()));
+            }
         }
     }
 
@@ -212,6 +218,7 @@ impl DynTensor {
                 )));
             }
         }
+        refuse("assigns to a leaf", old.ty, Some(&variable.leaf), at)?;
         variable.set(new);
         Ok(())
     }

@@ -141,7 +141,7 @@ impl<'a> Recording<'a> {
             .map(DynTensor::plain)
             .map_err(|e| Error::from_op(e, loc))?;
         let operands = || [a, b].iter().map(|&x| Noted::Tensor(x.clone())).collect();
-        capture::note(&Op::Add, operands, &sum);
+        capture::note(&Op::Add, operands, &sum, loc);
         Ok(sum)
     }
 
@@ -201,7 +201,7 @@ impl Emit for Recording<'_> {
                 if capture::is_open() {
                     let operands = inputs.iter().map(|input| self.noted(*input));
                     let operands: capture::Operands = operands.collect::<Result<_, _>>()?;
-                    capture::note(&op, || operands, &result);
+                    capture::note(&op, || operands, &result, self.loc);
                 }
                 result
             }

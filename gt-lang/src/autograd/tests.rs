@@ -3,6 +3,7 @@
 
 mod differences;
 mod functions;
+mod mapped;
 mod transforms;
 
 use gt_ir::DType;

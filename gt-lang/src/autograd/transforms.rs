@@ -3,7 +3,7 @@
 //!
 //! Guarantees: they nest in any order, with each other and with [`grad`](super::grad()): a function
 //! may take gradients, and gradients flow through results to the inputs and to what the function
-//! holds.
+//! holds. Derivatives of what does not depend on the inputs, or by ops without a gradient, are 0.
 //!
 //! `vmap` runs the function once, on the first example, and records each of its instructions again
 //! for the whole batch. What the first run computes is not used, so the worker's compiler drops it.
@@ -12,12 +12,15 @@
 
 use std::collections::BTreeMap;
 use std::panic::Location;
+use std::sync::Arc;
 
 use gt_ir::{Op, OpError, ValueId};
 
 use super::batching::{Value, batch};
+use super::custom::{Handwritten, joined};
 use super::{Graph, custom, grad_with};
-use crate::core::capture::{MAX_NOTES, Note, Noted, capture};
+use crate::core::capture::{MAX_NOTES, Note, Noted, Repeat, capture};
+use crate::core::tensor::{ByHand, Rule};
 use crate::core::{Arg, DynTensor};
 use crate::error::{Error, ErrorKind, Result};
 use crate::no_grad::{NoGrad, enable_grad};
@@ -70,10 +73,22 @@ pub fn vmap<R: Outcome>(
     inputs: &[&DynTensor],
 ) -> Result<DynTensor> {
     let n = examples(inputs)?;
+    let mut results = map(|x| Ok(vec![Some(f(x).outcome()?)]), inputs, n)?;
+    let result = results.pop().flatten();
+    result.ok_or_else(|| refused("vmap: no result".to_owned(), "give one"))
+}
+
+/// The results of `f` for each of `n` examples, along a first axis of each.
+#[track_caller]
+fn map(
+    f: impl FnOnce(&[DynTensor]) -> Result<Vec<Option<DynTensor>>>,
+    inputs: &[&DynTensor],
+    n: usize,
+) -> Result<Vec<Option<DynTensor>>> {
     let firsts: Vec<DynTensor> = inputs.iter().map(|x| x.slice(0)).collect();
-    let (result, notes) = capture(|| f(&firsts).outcome());
-    let result = result?;
-    if let Some(error) = result.error() {
+    let (results, notes) = capture(|| f(&firsts))?;
+    let results = results?;
+    if let Some(error) = results.iter().flatten().find_map(DynTensor::error) {
         return Err(error);
     }
     if notes.len() > MAX_NOTES {
@@ -90,7 +105,10 @@ pub fn vmap<R: Outcome>(
     for note in &notes {
         again.record(note)?;
     }
-    Ok(again.operand(&result)?.batched(n))
+    let all = results.iter().map(|result| {
+        result.as_ref().map(|result| Ok(again.operand(result)?.batched(n))).transpose()
+    });
+    all.collect()
 }
 
 /// How many examples all inputs have.
@@ -153,10 +171,32 @@ impl Again {
         });
         let operands: Vec<Value> = operands.collect::<Result<_>>()?;
         let is_tracked = note.result.is_tracked();
-        let _mode = NoGrad::switch(is_tracked);
-        let value = Value::Batched(batch(&note.op, &operands, self.n)?);
-        self.learn(&note.result, Known { value, is_tracked });
+        let (_mode, _place) = (NoGrad::switch(is_tracked), Repeat::begin(note));
+        let value = match &note.rule {
+            Some((rule, inputs)) => self.ruled(rule, inputs, &operands)?,
+            None => batch(&note.op, &operands, self.n)?,
+        };
+        self.learn(&note.result, Known { value: Value::Batched(value), is_tracked });
         Ok(())
+    }
+
+    /// A value with a gradient rule of its own, for the batch.
+    #[track_caller]
+    fn ruled(
+        &self,
+        rule: &Arc<dyn Rule>,
+        inputs: &[DynTensor],
+        operands: &[Value],
+    ) -> Result<DynTensor> {
+        let value = operands.first().map(|value| value.batched(self.n));
+        let value = value.ok_or_else(|| refused("vmap: a rule of nothing".to_owned(), ""))?;
+        let Some(by_hand) = rule.by_hand() else { return Ok(without_gradient(&value)) };
+        let inputs: Vec<Value> =
+            inputs.iter().map(|input| self.operand(input)).collect::<Result<_>>()?;
+        let is_batched = inputs.iter().map(|input| matches!(input, Value::Batched(_))).collect();
+        let inputs = inputs.into_iter().filter_map(Value::into_tensor).collect::<Vec<_>>();
+        let rule = Handwritten(for_each_example(by_hand.clone(), is_batched, self.n));
+        Ok(joined(&value, &inputs, Arc::new(rule), Location::caller()))
     }
 
     /// What an operand of the first run is for the batch, with a history where it had one.
@@ -166,21 +206,52 @@ impl Again {
             return Ok(Value::Same(x.clone()));
         };
         let Value::Batched(value) = &known.value else { return Ok(known.value.clone()) };
-        Ok(Value::Batched(match (x.is_tracked(), known.is_tracked) {
-            (true, true) => value.clone(),
-            (true, false) => without_gradient(value),
-            (false, _) => value.detach(),
+        // A leaf was made by the function, so no history is behind it.
+        Ok(Value::Batched(match x.is_tracked() && known.is_tracked && !x.is_leaf() {
+            true => value.clone(),
+            false => value.detach(),
         }))
     }
 }
 
-/// A value whose history is a gradient written by hand, which is not known for a batch: a walk back
-/// through it is an error.
+/// Gradients written by hand, for a batch of which some inputs, the output and its gradient have
+/// one for each example. Gradients of the other inputs add up over the examples.
+fn for_each_example(by_hand: Arc<ByHand>, is_batched: Vec<bool>, n: usize) -> Arc<ByHand> {
+    Arc::new(move |inputs, output, grad| {
+        let batched = inputs.iter().zip(&is_batched).filter(|(_, is_batched)| **is_batched);
+        let all: Vec<&DynTensor> = batched.map(|(input, _)| input).chain([output, grad]).collect();
+        let one = |x: &[DynTensor]| {
+            let (mut firsts, last) = (x.iter(), x.len().saturating_sub(2));
+            let own = inputs.iter().zip(&is_batched).map(|(input, is_batched)| match is_batched {
+                true => firsts.next().unwrap_or(input).clone(),
+                false => input.clone(),
+            });
+            let own: Vec<DynTensor> = own.collect();
+            Ok(by_hand(&own, &x[last], &x[last + 1]))
+        };
+        match map(one, &all, n) {
+            Ok(grads) => {
+                let grads = grads.into_iter().zip(&is_batched);
+                let whole = grads.map(|(grad, is_batched)| match is_batched {
+                    true => grad,
+                    false => grad.map(|grad| grad.sum(0)),
+                });
+                whole.collect()
+            }
+            Err(error) => {
+                inputs.iter().map(|x| Some(DynTensor::failed(error.clone(), x.ty()))).collect()
+            }
+        }
+    })
+}
+
+/// A value whose history is computed again from the start (`checkpoint`), which is not known for a
+/// batch: a walk back through it is an error.
 #[track_caller]
 fn without_gradient(value: &DynTensor) -> DynTensor {
     let error = refused(
-        "vmap: no gradient flows back through a function with a gradient of its own".to_owned(),
-        "take the gradient inside the mapped function, or write it with recorded operations",
+        "vmap: no gradient flows back through a checkpoint in a mapped function".to_owned(),
+        "take the gradient inside the mapped function, or map inside the checkpoint",
     );
     let leaf = value.zeros_like().requires_grad();
     custom(
@@ -198,6 +269,11 @@ fn argument(x: &DynTensor) -> DynTensor {
         true => DynTensor::record(Op::Reshape(x.shape()), &[Arg::Tensor(x)]),
         false => x.detach().requires_grad(),
     }
+}
+
+/// Whether the value of a function depends on nothing that has gradients: its derivatives are 0.
+fn is_constant(y: &DynTensor) -> Result<bool> {
+    y.error().map_or(Ok(!y.is_tracked()), Err)
 }
 
 /// The value of `f` at `inputs`, and its derivative along `tangents`, one of the type of each
@@ -234,6 +310,9 @@ pub fn jvp<R: Outcome>(
     enable_grad(|| {
         let arguments: Vec<DynTensor> = inputs.iter().map(|x| argument(x)).collect();
         let y = f(&arguments).outcome()?;
+        if is_constant(&y)? {
+            return Ok((y.clone(), y.zeros_like()));
+        }
         // The product with the Jacobian is linear in its vector, whatever that is.
         let vector = y.detach().zeros_like().requires_grad();
         let arguments: Vec<&DynTensor> = arguments.iter().collect();
@@ -242,7 +321,10 @@ pub fn jvp<R: Outcome>(
         let along = along
             .reduce(|a, b| a + b)
             .ok_or_else(|| refused("jvp: no inputs".to_owned(), "give one at least"))?;
-        let derivative = grad_with(&along, None, &[&vector], Graph::Create)?.remove(0);
+        let derivative = match is_constant(&along)? {
+            true => y.detach().zeros_like(),
+            false => grad_with(&along, None, &[&vector], Graph::Create)?.remove(0),
+        };
         Ok((y, derivative))
     })
 }
@@ -265,10 +347,11 @@ pub fn jacobian<R: Outcome>(f: impl FnOnce(&DynTensor) -> R, x: &DynTensor) -> R
     enable_grad(|| {
         let argument = argument(x);
         let y = f(&argument).outcome()?;
-        if let Some(error) = y.error() {
-            return Err(error);
-        }
         let n = y.numel();
+        if is_constant(&y)? || n == 0 {
+            let zeros = argument.detach().zeros_like();
+            return Ok(zeros.expand([y.sizes(), x.sizes()].concat()));
+        }
         let basis = DynTensor::eye(n, y.dtype()).reshape([&[n], &y.sizes()[..]].concat());
         let row = |v: &[DynTensor]| {
             grad_with(&y, v.first(), &[&argument], Graph::Create).map(|mut g| g.remove(0))
@@ -301,7 +384,10 @@ pub fn hessian<R: Outcome>(f: impl FnOnce(&DynTensor) -> R, x: &DynTensor) -> Re
                 error.hint("it has second derivatives as a matrix if it is a single number");
             return Err(Error::from_op(error, Location::caller()));
         }
-        Ok(grad_with(&y, None, &[x], Graph::Create)?.remove(0))
+        match is_constant(&y)? {
+            true => Ok(x.detach().zeros_like()),
+            false => Ok(grad_with(&y, None, &[x], Graph::Create)?.remove(0)),
+        }
     };
     jacobian(slope, x)
 }

@@ -120,7 +120,7 @@ fn in_precision(
     args: &[Arg<'_>],
     at: &'static Location<'static>,
 ) -> Result<DynTensor, Error> {
-    let place = Place::Caller(at);
+    let place = capture::place(at);
     let Some(cast) = cast_for(op) else { return try_record(op, args, place) };
     let Cast { from, to } = cast.map_err(|error| Error::from_op(error, at))?;
     let changes = |arg: &Arg<'_>| match arg {
@@ -194,7 +194,7 @@ pub(crate) fn try_record(op: &Op, args: &[Arg<'_>], at: Place) -> Result<DynTens
     } else {
         DynTensor::plain(value)
     };
-    capture::note(op, || args.iter().map(noted).collect(), &result);
+    capture::note(op, || args.iter().map(noted).collect(), &result, loc);
     Ok(result)
 }
 
@@ -233,7 +233,7 @@ pub(crate) fn record_in(
     let types: SmallVec<[OperandType; 3]> = args.iter().map(|&s| OperandType::Scalar(s)).collect();
     match infer(op, &types) {
         Ok(ty) => {
-            let (id, loc) = session.instr(op, operands, &types, &ty, Place::Caller(at));
+            let (id, loc) = session.instr(op, operands, &types, &ty, capture::place(at));
             DynTensor::plain(TapeValue::live(session.clone(), id, ty, made(op, loc)))
         }
         Err(error) => DynTensor::failed(Error::from_op(error, at), like),

@@ -15,7 +15,9 @@ use gt_ir::{DType, Loc, OpKind, Shape, Type, ValueId};
 
 use crate::error::Error;
 use crate::session::Session;
-pub(crate) use node::{Call, Edge, Input, Inputs, Leaf, Node, Order, Rule, Saved, edge, tensor};
+pub(crate) use node::{
+    ByHand, Call, Edge, Input, Inputs, Leaf, Node, Order, Rule, Saved, edge, tensor,
+};
 
 /// What a failed operation without tensor operands pretends to be.
 pub(crate) const NO_TYPE: Type = Type { dtype: DType::F32, shape: Shape::SCALAR };

@@ -1,10 +1,12 @@
 //! `Buffer`: a tensor of a model that is no parameter but changes, such as a running mean; saved
 //! and restored with the model.
 
+use std::panic::Location;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::module::{Module, Visitor};
 use crate::core::DynTensor;
+use crate::core::capture::refuse;
 use crate::typed::{Float, Kind, Shape, Tensor};
 
 /// A tensor that a layer replaces while it runs. Clones are the same buffer. No gradient flows
@@ -41,9 +43,14 @@ impl<S: Shape, K: Kind> Buffer<S, K> {
         Tensor::wrap(self.cell.lock().unwrap_or_else(PoisonError::into_inner).clone())
     }
 
-    /// Replaces the value.
+    /// Replaces the value. Inside of [`vmap`](crate::autograd::vmap) it stays, and that is an
+    /// error of the mapped function.
+    #[track_caller]
     pub fn set(&self, value: &Tensor<S, K>) {
         let value = value.as_dyn().detach();
+        if refuse("sets a buffer", value.ty(), None, Location::caller()).is_err() {
+            return;
+        }
         let mut cell = self.cell.lock().unwrap_or_else(PoisonError::into_inner);
         let old = std::mem::replace(&mut *cell, value);
         drop(cell);

@@ -363,3 +363,21 @@ Net                                          196 parameters
         assert_eq!(net.summary(), want);
     });
 }
+
+/// A mapped function runs for one example: a layer in training would learn of no other.
+#[test]
+fn a_mapped_layer_changes_no_state() {
+    run(|| {
+        let mut norm = BatchNorm::<N<2>>::new();
+        let x = DynTensor::ones([3, 4, 2], DType::F32);
+        let state = |norm: &BatchNorm<N<2>>| -> Vec<String> {
+            norm.named_tensors().iter().map(|(name, x)| format!("{name} {x}")).collect()
+        };
+        let before = state(&norm);
+        let error = autograd::vmap(|x| norm.forward(&x[0]), &[&x]).unwrap_err();
+        assert_eq!(error.message(), "vmap: the function sets a buffer, f32[2]");
+        assert_eq!(state(&norm), before);
+        norm.eval();
+        autograd::vmap(|x| norm.forward(&x[0]), &[&x]).unwrap();
+    });
+}

@@ -7,6 +7,8 @@ use gt::reference::Reference;
 use gt::{ShardConfig, SignalConfig, register_config, signal};
 use gt_ir::Entry;
 
+use crate::run;
+
 /// The scopes a program records in, each instruction after the names of the scopes around it.
 fn scopes(program: impl FnOnce()) -> Vec<String> {
     let (session, _system) = Reference::session();
@@ -216,4 +218,42 @@ fn a_signal_for_each_field() {
     });
     assert!(seen.contains(&"fc: matmul".to_owned()), "{seen:?}");
     assert!(seen.contains(&"scale: full".to_owned()), "{seen:?}");
+}
+
+/// What a mapped function records for the batch lies where its instructions for an example do.
+#[test]
+fn mapped_instructions_keep_their_signals_and_lines() {
+    let seen = scopes(|| {
+        let x = DynTensor::ones([2, 3], DType::F32);
+        let w = leaf().slice(0);
+        let _around = signal::scope("around");
+        let f = |x: &[DynTensor]| {
+            let y = {
+                let _stage = signal::scope("stage").backward("stage'");
+                (&x[0] * &w).exp()
+            };
+            y.lgamma().sum(..)
+        };
+        let y = autograd::vmap(f, &[&x]).unwrap();
+        y.sum(..).backward().unwrap();
+    });
+    let count = |what: &str| seen.iter().filter(|s| **s == what).count();
+    // Once for the first example, and once for all.
+    assert_eq!(count("around/stage: exp"), 2, "{seen:?}");
+    assert_eq!(count("around/stage: mul"), 2, "{seen:?}");
+    assert!(count("around/stage': mul") >= 2, "{seen:?}");
+    let first = line!() + 5;
+    let lines = run(|| {
+        let session = Session::current().unwrap();
+        let x = DynTensor::ones([2, 3], DType::F32);
+        session.start_trace();
+        let f = |x: &[DynTensor]| x[0].exp().sin().sum(..);
+        drop(autograd::vmap(f, &[&x]));
+        let tape = session.stop_trace();
+        tape.instrs()
+            .filter(|i| matches!(i.op, gt_ir::Op::Exp | gt_ir::Op::Sin | gt_ir::Op::Sum(_)))
+            .map(|i| (i.loc.file().ends_with("it/signals.rs"), i.loc.line()))
+            .collect::<Vec<_>>()
+    });
+    assert!(lines.len() == 6 && lines.iter().all(|at| *at == (true, first)), "{lines:?}");
 }

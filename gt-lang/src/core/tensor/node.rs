@@ -40,7 +40,16 @@ pub(crate) struct Saved {
 pub(crate) trait Rule: Send + Sync {
     /// The gradients that leave the node, each with where it goes.
     fn gradients(&self, call: Call) -> Result<Vec<(Edge, DynTensor)>>;
+
+    /// The function that gives the gradients, if there is one of these arguments alone.
+    fn by_hand(&self) -> Option<&Arc<ByHand>> {
+        None
+    }
 }
+
+/// The gradient of each input, where it has one, from the inputs, the output and its gradient.
+pub(crate) type ByHand =
+    dyn Fn(&[DynTensor], &DynTensor, &DynTensor) -> Vec<Option<DynTensor>> + Send + Sync;
 
 /// What a [`Rule`] gets in one walk.
 pub(crate) struct Call {
@@ -92,10 +101,17 @@ pub(crate) struct Leaf {
     frozen: AtomicBool,
 }
 
+/// The number of the next leaf.
+static NEXT: AtomicU64 = AtomicU64::new(0);
+
 impl Leaf {
+    /// A number that leaves made from now on reach, and none made before.
+    pub(crate) fn next() -> u64 {
+        NEXT.load(Ordering::Relaxed)
+    }
+
     /// A leaf without a gradient. Later leaves have larger numbers.
     pub(crate) fn new() -> Arc<Leaf> {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
         Arc::new(Leaf {
             order: NEXT.fetch_add(1, Ordering::Relaxed),
             grad: Mutex::new(None),
