@@ -1,9 +1,10 @@
 //! Diagonals, products of tensors beside the matrix product, distances, and parts replaced by
 //! lists of positions. Each is made of movements, products and sums.
 
-use gt_ir::OpError;
+use gt_ir::{DType, OpError};
 
 use super::DynTensor;
+use super::arg::resolve_axis;
 use super::index::{Index, step};
 
 impl DynTensor {
@@ -32,7 +33,7 @@ impl DynTensor {
             });
         }
         let (rows, columns) = (self.size(-2) as i64, self.size(-1) as i64);
-        let (down, right) = ((-offset).max(0), offset.max(0));
+        let (down, right) = (offset.saturating_neg().max(0), offset.max(0));
         let length = (rows - down).min(columns - right).max(0);
         let flat = self.flatten(-2, -1);
         if length == 0 {
@@ -54,6 +55,12 @@ impl DynTensor {
     #[must_use]
     #[track_caller]
     pub fn unbind(&self, axis: i64) -> Vec<DynTensor> {
+        if let Err(error) = resolve_axis("unbind", axis, &self.ty()) {
+            return vec![self.record_with(|_| Err(error))];
+        }
+        if self.size(axis) == 0 && self.error().is_none() {
+            return Vec::new();
+        }
         self.split(1, axis).iter().map(|part| part.squeeze(axis)).collect()
     }
 
@@ -164,17 +171,24 @@ impl DynTensor {
                 Err(OpError::new(message).hint("one list for each of the first axes"))
             });
         };
-        // The place in all of these axes as one.
-        let mut place: Option<DynTensor> = None;
-        for (list, &size) in positions.iter().zip(&sizes) {
-            let from_start = list.lt(0).where_(&(*list + size), *list);
-            place = Some(match place {
-                Some(place) => place * size + from_start,
-                None => from_start,
-            });
-        }
-        let Some(place) = place else { return self.clone() };
         let n: usize = sizes[..positions.len()].iter().product();
+        let from_start = positions.iter().zip(&sizes).map(|(&list, &size)| {
+            // Small integers would wrap.
+            let is_int = list.dtype().is_int();
+            let list = if is_int { list.to_dtype(DType::I64) } else { list.clone() };
+            list.lt(0).where_(&(&list + size), &list)
+        });
+        let from_start: Vec<DynTensor> = from_start.collect();
+        let all = || from_start.iter().zip(&sizes);
+        // The place in all of these axes as one. A position beyond its axis is beyond all of them.
+        let place = all().map(|(at, size)| (at.clone(), *size));
+        let place = place.reduce(|(place, _), (at, size)| (place * size + at, size));
+        let Some((mut place, _)) = place else { return self.clone() };
+        if from_start.len() > 1 {
+            let inside = all().map(|(at, size)| at.ge(0).logical_and(&at.lt(*size)));
+            let inside = inside.reduce(|a, b| a.logical_and(&b));
+            place = inside.map_or(place.clone(), |inside| inside.where_(&place, n as i64));
+        }
         let rows = self.reshape([&[n], rest].concat());
         let values = values.expand([&place.sizes()[..], rest].concat());
         let values = values.reshape([&[place.numel()], rest].concat());

@@ -68,8 +68,8 @@ impl DynTensor {
     }
 
     /// How many elements of a sorted vector are less than each of `values`: where these would be
-    /// put. With `right`, how many are no greater. PyTorch's `searchsorted`; `bucketize` is the
-    /// same with the vector second.
+    /// put. With `right`, how many are no greater. NaN counts as the largest. PyTorch's
+    /// `searchsorted`; `bucketize` is the same with the vector second.
     ///
     /// The places are found by halving, so there are as many steps as the vector's size has bits.
     #[must_use]
@@ -89,8 +89,10 @@ impl DynTensor {
             let next = &place + stride;
             if n > 0 {
                 let found = self.index_select(0, &(&next - 1).minimum(n - 1));
-                let before = if right { found.le(values) } else { found.lt(values) };
-                place = next.le(n).logical_and(&before).where_(&next, &place);
+                // NaN is the largest: nothing is greater, and no number at least as large.
+                let behind = if right { found.gt(values) } else { found.ge(values) };
+                let behind = behind.logical_or(&next.gt(n));
+                place = behind.where_(&place, &next);
             }
             stride /= 2;
         }
@@ -104,6 +106,9 @@ impl DynTensor {
     pub fn quantile(&self, q: f64, axis: i64) -> DynTensor {
         if let Some(line) = self.line(axis) {
             return line.quantile(q, 0);
+        }
+        if let Err(error) = resolve_axis("quantile", axis, &self.ty()) {
+            return self.record_with(|_| Err(error));
         }
         let n = self.size(axis);
         if !(0.0..=1.0).contains(&q) || n == 0 {
@@ -130,6 +135,10 @@ impl DynTensor {
     pub fn kthvalue(&self, k: usize, axis: i64) -> (DynTensor, DynTensor) {
         if let Some(line) = self.line(axis) {
             return line.kthvalue(k, 0);
+        }
+        if let Err(error) = resolve_axis("kthvalue", axis, &self.ty()) {
+            let fault = self.record_with(|_| Err(error));
+            return (fault.clone(), fault);
         }
         if k == 0 || k > self.size(axis) {
             let fault = self.record_with(|ty| {

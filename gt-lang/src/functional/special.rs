@@ -5,7 +5,9 @@
 //! halves are computed in `f32` and rounded once. Gradients follow from the parts, or are written
 //! beside the function where the parts would lose digits.
 
-use gt_ir::DType;
+use std::f64::consts::LN_2;
+
+use gt_ir::{DType, OperandType, promote};
 
 use crate::autograd::custom;
 use crate::core::{Arg, DynTensor};
@@ -58,6 +60,28 @@ impl DynTensor {
         f(&x.widened()).to_dtype(x.dtype())
     }
 
+    /// A function of two operands, computed in a float at least as wide as `f32`.
+    #[track_caller]
+    fn in_floats_with(
+        &self,
+        other: Arg<'_>,
+        f: impl FnOnce(&DynTensor, &DynTensor) -> DynTensor,
+    ) -> DynTensor {
+        let other_type = match other {
+            Arg::Tensor(other) => OperandType::Tensor(other.ty()),
+            Arg::Scalar(scalar) => OperandType::Scalar(scalar),
+        };
+        let types = [OperandType::Tensor(self.ty()), other_type];
+        let dtype = promote(&types).or_default_float();
+        let wide = if dtype == DType::F64 { dtype } else { DType::F32 };
+        let x = self.to_dtype(wide);
+        let y = match other {
+            Arg::Tensor(other) => other.to_dtype(wide),
+            Arg::Scalar(scalar) => x.detach().full_like(scalar),
+        };
+        f(&x, &y).to_dtype(dtype)
+    }
+
     /// A function of one operand, whose derivative at an operand and a value is written down.
     #[track_caller]
     fn sloped(&self, value: fn(&DynTensor) -> DynTensor, slope: Slope) -> DynTensor {
@@ -95,14 +119,14 @@ impl DynTensor {
     #[must_use]
     #[track_caller]
     pub fn sinh(&self) -> DynTensor {
-        self.in_floats(|x| (x.expm1() - x.neg().expm1()) * 0.5)
+        self.in_floats(|x| x.sloped(sinh_of, |x, _| cosh_of(x)))
     }
 
     /// The hyperbolic cosine.
     #[must_use]
     #[track_caller]
     pub fn cosh(&self) -> DynTensor {
-        self.in_floats(|x| (x.exp() + x.neg().exp()) * 0.5)
+        self.in_floats(|x| x.sloped(cosh_of, |x, _| sinh_of(x)))
     }
 
     /// The inverse of [`DynTensor::sinh`].
@@ -111,11 +135,10 @@ impl DynTensor {
     #[doc(alias = "arcsinh")]
     pub fn asinh(&self) -> DynTensor {
         let value = |x: &DynTensor| {
-            let a = x.abs();
-            // The root of `a^2 + 1` without overflow.
-            let m = a.maximum(1.0);
-            let root = &m * ((&a / &m).square() + m.reciprocal().square()).sqrt();
-            x.sign() * (&a + &a * (&a / (root + 1.0))).log1p()
+            let (a, large) = (x.abs(), x.abs().gt(LARGE));
+            let low = large.where_(1.0, &a);
+            let near = (&low + low.square() / ((low.square() + 1.0).sqrt() + 1.0)).log1p();
+            x.sign() * large.where_(&(a.log() + LN_2), &near)
         };
         self.in_floats(|x| x.sloped(value, |x, _| x.hypot(1.0).reciprocal()))
     }
@@ -126,8 +149,10 @@ impl DynTensor {
     #[doc(alias = "arccosh")]
     pub fn acosh(&self) -> DynTensor {
         self.in_floats(|x| {
-            let above = x - 1.0;
-            (&above + above.sqrt() * (&above + 2.0).sqrt()).log1p()
+            let large = x.detach().gt(LARGE);
+            let above = large.where_(1.0, x) - 1.0;
+            let near = (&above + above.sqrt() * (&above + 2.0).sqrt()).log1p();
+            large.where_(&(large.where_(x, 1.0).log() + LN_2), &near)
         })
     }
 
@@ -212,34 +237,45 @@ impl DynTensor {
     #[must_use]
     #[track_caller]
     pub fn logaddexp<'a>(&'a self, other: impl Into<Arg<'a>>) -> DynTensor {
-        let other = other.into();
-        let greater = self.maximum(other);
-        let apart = self.sub_arg(other);
-        // Equal infinities are 0 apart.
-        let apart = self.eq(other).where_(0.0, &apart).abs();
-        greater + apart.neg().exp().log1p()
+        self.in_floats_with(other.into(), |x, y| {
+            // Equal infinities are 0 apart.
+            let apart = x.eq(y).where_(0.0, &(x - y)).abs();
+            x.maximum(y) + apart.neg().exp().log1p()
+        })
     }
 
     /// The length of the vector `(x, y)`, without overflow.
     #[must_use]
     #[track_caller]
     pub fn hypot<'a>(&'a self, other: impl Into<Arg<'a>>) -> DynTensor {
-        let other = other.into();
-        let (here, there) = (self.detach(), self.zeros_like().add(other).detach());
-        let scale = here.abs().maximum(&there.abs());
-        let plain = scale.eq(0.0).logical_or(&scale.isinf());
-        let scale = plain.where_(1.0, &scale);
-        let (a, b) = (self / &scale, scale.reciprocal().mul(other));
-        scale * (a.square() + b.square()).sqrt()
+        self.in_floats_with(other.into(), |x, y| {
+            let scale = x.detach().abs().maximum(&y.detach().abs());
+            let plain = scale.eq(0.0).logical_or(&scale.isinf());
+            let scale = plain.where_(1.0, &scale);
+            let (a, b) = (x / &scale, y / &scale);
+            scale * (a.square() + b.square()).sqrt()
+        })
     }
 
-    /// `x * log(y)`, 0 where `x` is 0 and `y` is a number.
+    /// `x * log(y)`, 0 where `x` is 0 and `y` is a number. The gradient with respect to `x` is
+    /// `log(y)` there too, if `y` is positive.
     #[must_use]
     #[track_caller]
     pub fn xlogy(&self, other: &DynTensor) -> DynTensor {
-        let zero = self.eq(0.0).logical_and(&other.isnan().logical_not());
-        let inside = zero.where_(1.0, other);
-        zero.where_(0.0, &(self * inside.log()))
+        self.in_floats_with(Arg::Tensor(other), |x, y| {
+            let Some(shape) = x.shape().broadcast(&y.shape()) else { return x * y };
+            let (x, y) = (x.expand(shape.sizes()), y.expand(shape.sizes()));
+            custom(
+                &[&x, &y],
+                |x| xlogy_of(&x[0], &x[1]),
+                |x, _, grad| {
+                    let (x, y) = (&x[0], &x[1]);
+                    let nothing = x.eq(0.0).logical_and(&y.le(0.0));
+                    let over = nothing.where_(0.0, &(x / nothing.where_(1.0, y)));
+                    vec![Some(nothing.where_(0.0, &xlogy_of(grad, y))), Some(grad * over)]
+                },
+            )
+        })
     }
 
     /// Whether elements are as close as `|x - y| <= atol + rtol * |y|`: `bool`. Equal infinities
@@ -247,8 +283,14 @@ impl DynTensor {
     #[must_use]
     #[track_caller]
     pub fn isclose(&self, other: &DynTensor, rtol: f64, atol: f64) -> DynTensor {
-        let near = (self - other).abs().le(&(other.abs() * rtol + atol));
-        self.eq(other).logical_or(&near.logical_and(&(self - other).isfinite()))
+        let is_float = self.dtype().is_float() || other.dtype().is_float();
+        // Differences of small integers and truth values would not fit.
+        let whole = |x: &DynTensor| if is_float { x.clone() } else { x.to_dtype(DType::I64) };
+        let wide = |x: DynTensor| if is_float { x } else { x.to_dtype(DType::F64) };
+        let (x, y) = (whole(self), whole(other));
+        let apart = wide(&x - &y);
+        let near = apart.abs().le(&(wide(y.clone()).abs() * rtol + atol));
+        x.eq(&y).logical_or(&near.logical_and(&apart.isfinite()))
     }
 
     /// Whether all elements are close, as [`DynTensor::isclose`] says: one `bool`.
@@ -257,12 +299,31 @@ impl DynTensor {
     pub fn allclose(&self, other: &DynTensor, rtol: f64, atol: f64) -> DynTensor {
         self.isclose(other, rtol, atol).all(..)
     }
+}
 
-    /// The difference to a tensor or a number.
-    #[track_caller]
-    fn sub_arg(&self, other: Arg<'_>) -> DynTensor {
-        DynTensor::record(gt_ir::Op::Sub, &[Arg::Tensor(self), other])
-    }
+/// Above this, `x^2 + 1` and `x^2 - 1` are `x^2` in every float.
+const LARGE: f64 = 1e10;
+
+/// `2 sinh(x/2) cosh(x/2)`, which overflows only where the value does.
+#[track_caller]
+fn sinh_of(x: &DynTensor) -> DynTensor {
+    let half = x * 0.5;
+    (half.expm1() - half.neg().expm1()) * ((half.exp() + half.neg().exp()) * 0.5)
+}
+
+/// `1 + 2 sinh(x/2)^2`, likewise.
+#[track_caller]
+fn cosh_of(x: &DynTensor) -> DynTensor {
+    let half = x * 0.5;
+    let twice = half.expm1() - half.neg().expm1();
+    &twice * (&twice * 0.5) + 1.0
+}
+
+/// `x * log(y)`, 0 where `x` is 0 and `y` is a number.
+#[track_caller]
+fn xlogy_of(x: &DynTensor, y: &DynTensor) -> DynTensor {
+    let zero = x.eq(0.0).logical_and(&y.isnan().logical_not());
+    zero.where_(0.0, &(x * zero.where_(1.0, y).log()))
 }
 
 /// A rational approximation, and two steps of Newton's method.

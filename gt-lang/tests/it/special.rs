@@ -125,6 +125,10 @@ fn ranking_counting_and_products_are_pytorchs() {
         check("histc", &[numbers.histc(4, -1.0, 7.0)]);
         check("searchsorted", &[edges.searchsorted(&at, false), edges.searchsorted(&at, true)]);
         let found = i.unique().unwrap();
+        let gaps = DynTensor::from([1.0, 2.0, f64::NAN, f64::NAN]);
+        let unsure = DynTensor::from([f64::NAN, 1.0, 5.0]);
+        let places = [gaps.searchsorted(&unsure, false), gaps.searchsorted(&unsure, true)];
+        check("searchsorted nan", &places);
         check("unique", &[found.values, found.inverse, found.counts]);
         let diagonals: Vec<DynTensor> =
             [-3, -2, -1, 0, 1, 2, 3, 4].iter().map(|&k| cube.diagonal(k)).collect();
@@ -151,6 +155,11 @@ fn ranking_counting_and_products_are_pytorchs() {
         check("unbind", &cube.unbind(1));
         let near = |a: &DynTensor, b: &DynTensor| a.isclose(b, 1e-5, 1e-8);
         check("isclose", &[near(&y, &z), near(&y, &(&y + 1e-9)), near(&x, &x)]);
+        let (few, many) = (DynTensor::from([3u8, 250, 7]), DynTensor::from([4u8, 7, 7]));
+        check("isclose whole", &[few.isclose(&many, 1e-5, 1.0)]);
+        let truth = DynTensor::from([true, false]);
+        let same = truth.isclose(&DynTensor::from([true, true]), 0.0, 0.0);
+        assert_eq!(same.to_vec::<bool>().unwrap(), [true, false]);
         assert_eq!(y.allclose(&y, 0.0, 0.0).to_vec::<bool>().unwrap(), [true]);
     });
 }
@@ -170,9 +179,76 @@ fn what_cannot_be_ranked_says_why() {
             message(&x.cross(&x, 1)),
             "cross: axis 1 of f32[2,4] and f32[2,4] is not 3 long"
         );
+        let beyond = "axis 2 is out of range for f32[2,4]";
+        assert_eq!(message(&x.quantile(0.5, 2)), format!("quantile: {beyond}"));
+        assert_eq!(message(&x.kthvalue(1, 2).0), format!("kthvalue: {beyond}"));
+        assert_eq!(message(&x.unbind(2)[0]), format!("unbind: {beyond}"));
+        assert!(x.slice((.., ..0)).unbind(1).is_empty());
+        assert_eq!(x.diagonal(i64::MIN).sizes(), [0]);
         assert!(message(&x.tensordot(&x, &[0], &[1])).starts_with("tensordot: axes [0]"));
         assert_eq!(message(&x.slice(0).diagonal(0)), "diagonal: f32[4] is no matrix");
         assert_eq!(message(&x.index_put(&[], &x)), "index_put: 0 lists of positions for f32[2,4]");
         assert_eq!(message(&x.histc(0, 0.0, 1.0)), "histc: 0 parts of 0 to 1");
+    });
+}
+
+/// A position beyond its axis is no other element's.
+#[test]
+fn positions_beyond_an_axis_are_errors() {
+    run(|| {
+        let x = DynTensor::zeros([3, 4], DType::F32);
+        let value = DynTensor::from([1.0f32]);
+        let at = |i: i64| DynTensor::from([i]);
+        for (row, column) in [(0, 4), (0, -5), (3, 0), (-4, 1), (1, 1 << 40)] {
+            let both = [&at(row), &at(column)];
+            assert!(x.index_put(&both, &value).to_vec::<f32>().is_err(), "{row} {column}");
+            let sum = x.index_put_accumulate(&both, &value);
+            assert!(sum.to_vec::<f32>().is_err(), "{row} {column}");
+        }
+        assert!(x.index_put(&[&at(-4)], &value.expand([1, 4])).to_vec::<f32>().is_err());
+        let large = DynTensor::zeros([2, 300], DType::F32);
+        let far = large.index_put(&[&DynTensor::from([1u8]), &DynTensor::from([200u8])], &value);
+        assert_eq!(far.slice((1, 200)).item().unwrap(), 1.0);
+    });
+}
+
+/// `f32` at its ends, and halves, are as `f64` rounded.
+#[test]
+fn special_functions_use_all_of_a_float() {
+    run(|| {
+        type Pair = (&'static str, fn(&DynTensor) -> DynTensor, fn(f64) -> f64);
+        let functions: [Pair; 4] = [
+            ("sinh", DynTensor::sinh, f64::sinh),
+            ("cosh", DynTensor::cosh, f64::cosh),
+            ("asinh", DynTensor::asinh, f64::asinh),
+            ("acosh", DynTensor::acosh, f64::acosh),
+        ];
+        for (name, f, want) in functions {
+            let hyperbolic = !name.starts_with('a');
+            let x: Vec<f32> = match hyperbolic {
+                true => vec![89.0, 1e-3, 20.0],
+                false => vec![2e38, 1.001, 1e10, 2e10],
+            };
+            let got: Vec<f32> = f(&DynTensor::from_vec(x.clone(), [x.len()])).to_vec().unwrap();
+            for (x, got) in x.iter().zip(got) {
+                let want = want(f64::from(*x));
+                let near = (f64::from(got) - want).abs() <= 3e-6 * want.abs();
+                assert!(near, "{name} of {x} is {want}, not {got}");
+            }
+        }
+        let x = DynTensor::from([1e-4f32]).requires_grad();
+        x.cosh().sum(..).backward().unwrap();
+        let slope = x.grad().unwrap().item().unwrap();
+        assert!((slope - 1e-4).abs() < 1e-10, "{slope}");
+        // A sum of squares beyond the range of halves, and of logarithms that differ by less than
+        // a half tells.
+        let half = |x: f32| DynTensor::full([1], x, DType::F16);
+        let value = |x: DynTensor| x.to_dtype(DType::F64).to_vec::<f64>().unwrap()[0];
+        assert_eq!(value(half(8.0).logaddexp(&half(1.0))), value(half(8.000_911)));
+        let (x, y) = (half(3.1), half(0.1));
+        let want =
+            value(x.to_dtype(DType::F32).xlogy(&y.to_dtype(DType::F32)).to_dtype(DType::F16));
+        assert_eq!(value(x.xlogy(&y)), want);
+        assert_eq!(half(3.0).hypot(4).dtype(), DType::F16);
     });
 }
