@@ -2,7 +2,7 @@
 
 use std::f64::consts::PI;
 
-use super::{Distribution, Divergence, Reparameterized, spread};
+use super::{Distribution, Divergence, Reparameterized, float_limits, spread};
 use crate::core::DynTensor;
 
 /// The normal distribution.
@@ -94,9 +94,12 @@ impl Distribution for Laplace {
 impl Reparameterized for Laplace {
     fn rsample(&self, sizes: impl AsRef<[usize]>) -> DynTensor {
         let loc = spread(sizes.as_ref(), &self.loc, &[&self.scale]);
-        // From -1 to 1; the logarithm needs both ends left out.
-        let u = (loc.detach().rand_like() * 2.0 - 1.0).clamp(-1.0 + f64::from(f32::EPSILON), 1.0);
-        loc - u.sign() * u.abs().neg().log1p() * &self.scale
+        // From -1 to 1; the logarithm needs both ends left out, which halves would round to.
+        let wide = loc.detach().widened();
+        let least = float_limits(wide.dtype()).eps - 1.0;
+        let u = (wide.rand_like() * 2.0 - 1.0).clamp(least, -least);
+        let noise = (u.sign() * u.abs().neg().log1p()).to_dtype(loc.dtype());
+        loc - noise * &self.scale
     }
 }
 

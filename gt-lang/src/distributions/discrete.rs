@@ -1,7 +1,7 @@
 //! Distributions over truth values and classes: `Bernoulli`, `Categorical`. Both hold the
 //! logarithms of odds or probabilities, which do not round to 0 and 1.
 
-use super::{Distribution, Divergence, spread};
+use super::{Distribution, Divergence, float_limits, spread};
 use crate::core::{DynTensor, keepdim};
 
 /// 1 with a probability, else 0.
@@ -9,27 +9,45 @@ use crate::core::{DynTensor, keepdim};
 pub struct Bernoulli {
     /// The logarithm of the odds, `log(p / (1 - p))`.
     pub logits: DynTensor,
+    /// The probabilities, where these were given.
+    given: Option<DynTensor>,
 }
 
 impl Bernoulli {
-    /// A distribution for each probability.
+    /// A distribution for each probability. 0 and 1 have odds too, those of the nearest numbers
+    /// that the dtype tells from them: PyTorch's clamping.
     #[must_use]
     #[track_caller]
     pub fn from_probs(probs: &DynTensor) -> Bernoulli {
-        Bernoulli { logits: probs.logit() }
+        let probs = probs.real();
+        let eps = float_limits(probs.dtype()).eps;
+        let inside = probs.clamp(eps, 1.0 - eps);
+        Bernoulli { logits: inside.logit(), given: Some(probs) }
     }
 
     /// A distribution for each logarithm of odds.
     #[must_use]
     pub fn from_logits(logits: &DynTensor) -> Bernoulli {
-        Bernoulli { logits: logits.clone() }
+        Bernoulli { logits: logits.clone(), given: None }
     }
 
     /// The probability of 1.
     #[must_use]
     #[track_caller]
     pub fn probs(&self) -> DynTensor {
-        self.logits.sigmoid()
+        self.given.clone().unwrap_or_else(|| self.logits.sigmoid())
+    }
+
+    /// The probability of 0.
+    #[track_caller]
+    fn others(&self) -> DynTensor {
+        self.given.as_ref().map_or_else(|| self.logits.neg().sigmoid(), |probs| 1.0 - probs)
+    }
+
+    /// Minus the logarithms of the probabilities of 1 and of 0, in these shares.
+    #[track_caller]
+    fn surprise(&self, ones: &DynTensor, zeros: &DynTensor) -> DynTensor {
+        ones * self.logits.neg().softplus() + zeros * self.logits.softplus()
     }
 }
 
@@ -38,24 +56,30 @@ impl Distribution for Bernoulli {
         spread(sizes.as_ref(), &self.probs().detach(), &[]).bernoulli()
     }
     fn log_prob(&self, value: &DynTensor) -> DynTensor {
-        value * &self.logits - self.logits.softplus()
+        let value = value.real();
+        self.surprise(&value, &(1.0 - &value)).neg()
     }
     fn entropy(&self) -> DynTensor {
-        self.logits.softplus() - self.probs() * &self.logits
+        self.surprise(&self.probs(), &self.others())
     }
     fn mean(&self) -> DynTensor {
         self.probs()
     }
     fn variance(&self) -> DynTensor {
-        self.probs() * self.logits.neg().sigmoid()
+        self.probs() * self.others()
     }
 }
 
 impl Divergence for Bernoulli {
+    /// Infinite where the other one excludes a value that this one has.
     fn kl_divergence(&self, other: &Bernoulli) -> DynTensor {
         let (p, q) = (&self.logits, &other.logits);
-        let ones = self.probs() * (q.neg().softplus() - p.neg().softplus());
-        ones + p.neg().sigmoid() * (q.softplus() - p.softplus())
+        let part = |here: &DynTensor, there: &DynTensor, apart: DynTensor| {
+            let apart = there.eq(0.0).where_(f64::INFINITY, &(here * apart));
+            here.eq(0.0).where_(0.0, &apart)
+        };
+        let ones = part(&self.probs(), &other.probs(), q.neg().softplus() - p.neg().softplus());
+        ones + part(&self.others(), &other.others(), q.softplus() - p.softplus())
     }
 }
 

@@ -21,6 +21,8 @@ mod continuous;
 mod discrete;
 mod positive;
 
+use gt_ir::DType;
+
 use crate::core::DynTensor;
 
 pub use continuous::{Laplace, Normal, Uniform};
@@ -86,4 +88,24 @@ fn spread(sizes: &[usize], first: &DynTensor, rest: &[&DynTensor]) -> DynTensor 
         }
     }
     first.real().expand([sizes, shape.sizes()].concat())
+}
+
+/// Numbers of a float that bound samples and probabilities.
+struct FloatLimits {
+    /// The step behind 1.
+    eps: f64,
+    /// The smallest number with all its digits.
+    tiny: f64,
+}
+
+/// The limits of a float, and of `f32` for anything else.
+fn float_limits(dtype: DType) -> FloatLimits {
+    match dtype {
+        DType::F64 => FloatLimits { eps: f64::EPSILON, tiny: f64::MIN_POSITIVE },
+        DType::F16 => FloatLimits { eps: 2.0_f64.powi(-10), tiny: 2.0_f64.powi(-14) },
+        DType::Bf16 => FloatLimits { eps: 2.0_f64.powi(-7), tiny: f64::from(f32::MIN_POSITIVE) },
+        DType::F32 | DType::I64 | DType::I32 | DType::U8 | DType::Bool => {
+            FloatLimits { eps: f64::from(f32::EPSILON), tiny: f64::from(f32::MIN_POSITIVE) }
+        }
+    }
 }

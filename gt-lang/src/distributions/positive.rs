@@ -1,6 +1,7 @@
-//! Distributions over positive numbers and shares: `Exponential`, `Gamma`, `Beta`.
+//! Distributions over positive numbers and shares: `Exponential`, `Gamma`, `Beta`. Samples of the
+//! latter two have no history: they are found by refusing proposals.
 
-use super::{Distribution, Divergence, Reparameterized, spread};
+use super::{Distribution, Divergence, Reparameterized, float_limits, spread};
 use crate::core::DynTensor;
 
 /// The time until an event that is as likely at any time.
@@ -23,7 +24,8 @@ impl Distribution for Exponential {
         self.rsample(sizes).detach()
     }
     fn log_prob(&self, value: &DynTensor) -> DynTensor {
-        self.rate.log() - &self.rate * value
+        let inside = self.rate.log() - &self.rate * value;
+        value.lt(0.0).where_(f64::NEG_INFINITY, &inside)
     }
     fn entropy(&self) -> DynTensor {
         1.0 - self.rate.log()
@@ -71,10 +73,12 @@ impl Gamma {
 /// probability below `1e-15`.
 const PROPOSALS: usize = 12;
 
-/// Samples of gamma distributions of rate 1, by Marsaglia and Tsang (2000): of some proposals the
-/// first that is taken. Shapes below 1 are raised by 1, and the sample is multiplied by a power.
+/// The logarithms of samples of gamma distributions of rate 1, by Marsaglia and Tsang (2000): of
+/// some proposals the first that is taken. Shapes below 1 are raised by 1, and the sample is
+/// multiplied by a power, which may be too small for a float; its logarithm is not. At least `f32`.
 #[track_caller]
-fn standard_gamma(concentration: &DynTensor) -> DynTensor {
+fn log_standard_gamma(concentration: &DynTensor) -> DynTensor {
+    let concentration = &concentration.widened();
     let small = concentration.lt(1.0);
     let d = small.where_(&(concentration + 1.0), concentration) - 1.0 / 3.0;
     let c = (&d * 9.0).rsqrt();
@@ -87,14 +91,17 @@ fn standard_gamma(concentration: &DynTensor) -> DynTensor {
     let taken = fits.logical_and(&x.rand_like().log().lt(&bound));
     let first = taken.to_dtype(gt_ir::DType::U8).argmax(0).unsqueeze(0);
     let sample = safe.gather(0, &first).squeeze(0) * &d;
-    let power = concentration.rand_like().log() / concentration;
-    &sample * small.where_(&power, 0.0).exp()
+    // Of numbers above 0, up to 1.
+    let power = concentration.rand_like().neg().log1p() / concentration;
+    sample.log() + small.where_(&power, 0.0)
 }
 
 impl Distribution for Gamma {
     fn sample(&self, sizes: impl AsRef<[usize]>) -> DynTensor {
         let (shape, rate) = (self.concentration.detach(), self.rate.detach());
-        standard_gamma(&spread(sizes.as_ref(), &shape, &[&rate])) / rate
+        let shape = spread(sizes.as_ref(), &shape, &[&rate]);
+        let drawn = (log_standard_gamma(&shape) - rate.widened().log()).exp();
+        drawn.to_dtype(shape.dtype()).clamp_min(float_limits(shape.dtype()).tiny)
     }
     fn log_prob(&self, value: &DynTensor) -> DynTensor {
         let (shape, rate) = (&self.concentration, &self.rate);
@@ -152,9 +159,13 @@ impl Beta {
 impl Distribution for Beta {
     fn sample(&self, sizes: impl AsRef<[usize]>) -> DynTensor {
         let (alpha, beta, sizes) = (self.alpha.detach(), self.beta.detach(), sizes.as_ref());
-        let ones = standard_gamma(&spread(sizes, &alpha, &[&beta]));
-        let zeros = standard_gamma(&spread(sizes, &beta, &[&alpha]));
-        &ones / (&ones + zeros)
+        let alpha = spread(sizes, &alpha, &[&beta]);
+        let ones = log_standard_gamma(&alpha);
+        let zeros = log_standard_gamma(&spread(sizes, &beta, &[&self.alpha]));
+        let limits = float_limits(alpha.dtype());
+        // One of two that are added up: the odds are their ratio.
+        let share = (ones - zeros).sigmoid().to_dtype(alpha.dtype());
+        share.clamp(limits.tiny, 1.0 - limits.eps / 2.0)
     }
     fn log_prob(&self, value: &DynTensor) -> DynTensor {
         let ones = (&self.alpha - 1.0).xlogy(value);

@@ -31,9 +31,11 @@ impl Data {
     #[track_caller]
     fn close(&self, name: &str, what: &str, got: &DynTensor) {
         let want = self.values[name][what].as_array().unwrap();
-        let want: Vec<f64> = want.iter().map(|v| v.as_f64().unwrap()).collect();
+        let number = |v: &Value| v.as_f64().unwrap_or_else(|| v.as_str().unwrap().parse().unwrap());
+        let want: Vec<f64> = want.iter().map(number).collect();
         let got: Vec<f64> = got.to_vec().unwrap();
-        let near = got.iter().zip(&want).all(|(g, w)| (g - w).abs() <= 1e-9 * (1.0 + w.abs()));
+        let near =
+            got.iter().zip(&want).all(|(g, w)| g == w || (g - w).abs() <= 1e-9 * (1.0 + w.abs()));
         assert!(near && got.len() == want.len(), "{name} {what}: {got:?} is not {want:?}");
     }
 
@@ -124,5 +126,54 @@ fn impossible_values_have_no_probability() {
         let wrong =
             Normal::new(&DynTensor::ones([2], DType::F64), &DynTensor::ones([3], DType::F64));
         assert!(wrong.sample([]).error().unwrap().message().starts_with("add: "));
+    });
+}
+
+/// Probabilities of 0 and 1 are as sure as PyTorch's, and nothing else is drawn.
+#[test]
+fn sure_things_have_numbers() {
+    run(|| {
+        let data = Data::new();
+        let sure = DynTensor::from([[0.0, 1.0, 0.0], [1.0, 0.5, 0.25]]);
+        let unsure = DynTensor::from([[0.0, 1.0, 0.3], [0.6, 1.0, 0.0]]);
+        let (one, two) = (Bernoulli::from_probs(&sure), Bernoulli::from_probs(&unsure));
+        let truth = data.a.gt(1.0).to_dtype(DType::F64);
+        data.close("bernoulli sure", "log_prob", &one.log_prob(&truth));
+        data.close("bernoulli sure", "entropy", &one.entropy());
+        data.close("bernoulli sure", "mean", &one.mean());
+        data.close("bernoulli sure", "variance", &one.variance());
+        data.close("bernoulli sure", "kl", &one.kl_divergence(&two));
+        let drawn: Vec<f64> = one.sample([]).to_vec().unwrap();
+        assert_eq!(drawn[..4], [0.0, 1.0, 0.0, 1.0]);
+        let sure = Bernoulli::from_probs(&DynTensor::from([0.0f32, 1.0]));
+        assert!(sure.log_prob(&DynTensor::from([1i64, 0])).to_vec::<f32>().unwrap()[0] < -15.0);
+    });
+}
+
+/// Samples that are almost surely too small for a float are the smallest, and shares are shares.
+#[test]
+fn samples_of_small_parameters_are_numbers() {
+    run(|| {
+        for dtype in [DType::F16, DType::Bf16, DType::F32, DType::F64] {
+            let small = DynTensor::full((), 0.01, dtype);
+            let list = |x: DynTensor| -> Vec<f64> { x.to_dtype(DType::F64).to_vec().unwrap() };
+            let drawn = list(Gamma::new(&small, &small.ones_like()).sample([1000]));
+            assert!(drawn.iter().all(|&x| x > 0.0 && x.is_finite()), "{dtype}");
+            let drawn = list(Beta::new(&small, &small).sample([4000]));
+            assert!(drawn.iter().all(|&x| x > 0.0 && x < 1.0), "{dtype}");
+            let ones = drawn.iter().filter(|&&x| x > 0.5).count();
+            assert!((1700..2300).contains(&ones), "{dtype}: {ones}");
+            let one = DynTensor::full((), 1.0, dtype);
+            let drawn = list(Laplace::new(&(&one - 1.0), &one).sample([20_000]));
+            assert!(drawn.iter().all(|x| x.is_finite()), "{dtype}");
+        }
+        let late = Exponential::new(&DynTensor::from(2.0)).log_prob(&DynTensor::from([-1.0, 0.0]));
+        assert_eq!(late.to_vec::<f64>().unwrap(), [f64::NEG_INFINITY, 2.0f64.ln()]);
+        // Gradients at a weight of 1, where the power of the density is 0.
+        let one = DynTensor::from(1.0).requires_grad();
+        Gamma::new(&one, &DynTensor::from(1.0)).log_prob(&DynTensor::from(2.0)).backward().unwrap();
+        let slope = one.grad().unwrap().item().unwrap();
+        // log(2) - digamma(1), of which Euler's constant is the negative.
+        assert!((slope - (2.0f64.ln() + 0.577_215_664_901_532_9)).abs() < 1e-9, "{slope}");
     });
 }
