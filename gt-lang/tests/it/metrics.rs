@@ -65,3 +65,40 @@ fn the_area_is_the_share_of_pairs_in_order() {
         assert!(list(&one_kind)[0].is_nan());
     });
 }
+
+/// Small integers do not wrap, and what is no class is counted nowhere.
+#[test]
+fn labels_are_classes() {
+    run(|| {
+        let (predicted, labels) = (DynTensor::from([18u8, 19]), DynTensor::from([19u8, 19]));
+        let matrix = confusion_matrix(&predicted, &labels, 20);
+        assert_eq!(list(&matrix.slice((19, 18..))), [1.0, 1.0]);
+        let four = DynTensor::from([0i64, 4]);
+        let three = DynTensor::from([0i64, 3]);
+        let minus = DynTensor::from([0i64, -1]);
+        for (predicted, labels) in [(&four, &three), (&three, &four), (&minus, &three)] {
+            assert!(confusion_matrix(predicted, labels, 4).to_vec::<i64>().is_err());
+        }
+    });
+}
+
+#[test]
+fn there_is_a_label_for_each_prediction() {
+    run(|| {
+        let (scores, labels) =
+            (DynTensor::zeros([8, 4], DType::F32), DynTensor::zeros([8, 1], DType::I64));
+        let message = |x: DynTensor| x.error().unwrap().message().to_owned();
+        assert_eq!(
+            message(accuracy(&scores, &labels)),
+            "accuracy: the labels are i64[8,1], for f32[8,4]"
+        );
+        assert!(message(top_k_accuracy(&scores, &labels, 2)).starts_with("top_k_accuracy: "));
+        let classes = labels.squeeze(-1);
+        assert!(message(confusion_matrix(&classes, &labels, 4)).starts_with("confusion_matrix: "));
+        assert!(message(f1(&classes, &labels, 4)).starts_with("confusion_matrix: "));
+        assert!(message(roc_auc(&scores.slice((.., 0)), &labels)).starts_with("roc_auc: "));
+        assert_eq!(list(&accuracy(&scores, &classes)), [1.0]);
+        let unsure = DynTensor::from([0.5f32, f32::NAN, 0.1]);
+        assert!(list(&roc_auc(&unsure, &DynTensor::from([1i64, 0, 0])))[0].is_nan());
+    });
+}
