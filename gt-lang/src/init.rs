@@ -235,7 +235,8 @@ pub fn orthogonal<T: AnyTensor>(parameter: &T, gain: f64) -> Result<()> {
 #[track_caller]
 fn polar(matrix: &DynTensor) -> DynTensor {
     let (rows, columns) = (matrix.size(0) as f64, matrix.size(1) as f64);
-    let scaled = matrix.to_dtype(gt_ir::DType::F32) * (1.0 / (rows.sqrt() + columns.sqrt()));
+    // Products of halves would not converge.
+    let scaled = matrix.widened() * (1.0 / (rows.sqrt() + columns.sqrt()));
     let mut x = quintic(&scaled, 14);
     for _ in 0..8 {
         x = &x * 1.5 - x.matmul(&x.t()).matmul(&x) * 0.5;

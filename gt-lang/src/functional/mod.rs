@@ -41,8 +41,8 @@ pub use probability::{
     binary_cross_entropy_with_logits, binary_cross_entropy_with_logits_with, kl_div,
 };
 pub use ranking_loss::{
-    cosine_embedding_loss, gaussian_nll_loss, margin_ranking_loss, poisson_nll_loss,
-    triplet_margin_loss,
+    GaussianNll, PoissonNll, TripletMargin, cosine_embedding_loss, gaussian_nll_loss,
+    margin_ranking_loss, poisson_nll_loss, triplet_margin_loss,
 };
 pub use resize::{
     PadMode, adaptive_avg_pool2d, pad_with, pixel_shuffle, upsample_bilinear2d, upsample_nearest2d,

@@ -121,6 +121,11 @@ fn orthogonal_rows_and_columns() {
             let error = (&gram - DynTensor::eye(gram.size(0), DType::F32) * 4.0).abs().max(..);
             assert!(error.item().unwrap() < 1e-4, "{sizes:?}: {}", error.item().unwrap());
         }
+        // To the last digits of the dtype.
+        let weight = DynTensor::zeros([5, 7], DType::F64).requires_grad();
+        init::orthogonal(&weight, 1.0).unwrap();
+        let error = weight.matmul(&weight.t()) - DynTensor::eye(5, DType::F64);
+        assert!(error.abs().max(..).item().unwrap() < 1e-13);
     });
 }
 

@@ -174,6 +174,11 @@ fn schedules_follow_each_other() {
         .then(5, PolynomialLr { total_iters: 2, power: 1.0 });
     let rates: Vec<f64> = (0..8).map(|step| schedule.lr(1.0, step)).collect();
     assert_eq!(rates, [0.25, 0.5, 0.75, 1.0, 0.5, 1.0, 0.5, 0.0]);
+    // A milestone before the last one is the last one's.
+    let schedule = schedule.then(2, ExponentialLr { gamma: 0.25 });
+    let rates: Vec<f64> = (4..7).map(|step| schedule.lr(1.0, step)).collect();
+    assert_eq!(rates, [0.5, 1.0, 0.25]);
+    assert_eq!(format!("{schedule:?}"), "SequentialLr { begins: [0, 3, 5, 5], .. }");
 }
 
 fn schedule(name: &str, s: &Settings<'_>) -> Box<dyn Schedule> {
@@ -217,6 +222,13 @@ fn schedule(name: &str, s: &Settings<'_>) -> Box<dyn Schedule> {
                 "triangular" => CycleHeight::Same,
                 "triangular2" => CycleHeight::Halved,
                 _ => CycleHeight::Decaying(s.number("gamma", 0.)),
+            },
+            cycle_momentum: match s.0.get("base_momentum") {
+                Some(_) => CycleMomentum::Between(
+                    s.number("base_momentum", 0.),
+                    s.number("max_momentum", 0.),
+                ),
+                None => CycleMomentum::Off,
             },
         }),
         "one_cycle" => {
@@ -355,18 +367,53 @@ impl Data {
             "nll all" => nll_loss_with(x, &some, &ignore),
             "kl" => kl_div(x, &m("softmax_y"), KlTarget::Probabilities, reduction),
             "kl log" => kl_div(x, &m("log_q"), KlTarget::Logarithms, reduction),
-            "gaussian" => gaussian_nll_loss(x, &m("y"), &m("q"), 1e-6, reduction),
-            "gaussian var" => gaussian_nll_loss(&m("x"), &m("y"), x, 0.4, reduction),
-            "poisson" => poisson_nll_loss(x, &m("p"), reduction),
+            other => self.ranking_loss(other, x, reduction),
+        }
+    }
+
+    /// Losses of likelihoods, margins and angles.
+    fn ranking_loss(&self, name: &str, x: &DynTensor, reduction: Reduction) -> DynTensor {
+        let m = |name: &str| self.matrix(name);
+        let (gaussian, poisson) = (GaussianNll::default(), PoissonNll::default());
+        let like = DynTensor::from([1i64, -1, 1, -1]);
+        match name {
+            "gaussian" => {
+                gaussian_nll_loss(x, &m("y"), &m("q"), &GaussianNll { reduction, ..gaussian })
+            }
+            "gaussian var" => {
+                let options = GaussianNll { eps: 0.4, reduction, ..gaussian };
+                gaussian_nll_loss(&m("x"), &m("y"), x, &options)
+            }
+            "gaussian rows" => {
+                let options = GaussianNll { full: true, reduction, ..gaussian };
+                gaussian_nll_loss(x, &m("y"), &m("q").slice((.., 0)), &options)
+            }
+            "poisson" => poisson_nll_loss(x, &m("p"), &PoissonNll { reduction, ..poisson }),
+            "poisson rates" => {
+                let options = PoissonNll { log_input: false, eps: 0.1, reduction, ..poisson };
+                poisson_nll_loss(x, &m("q"), &options)
+            }
+            "poisson full" => {
+                let options = PoissonNll { full: true, reduction, ..poisson };
+                poisson_nll_loss(x, &(m("p") * 4.0), &options)
+            }
             "margin" => {
                 let order = m("q").gt(0.5).to_dtype(DType::F64) * 2.0 - 1.0;
                 margin_ranking_loss(x, &m("y"), &order, 0.3, reduction)
             }
-            "triplet" => triplet_margin_loss(x, &m("y"), &m("p"), 0.7, reduction),
-            "cosine" => {
-                let like = DynTensor::from([1i64, -1, 1, -1]);
-                cosine_embedding_loss(x, &m("y"), &like, 0.1, reduction)
+            "triplet" => {
+                let options = TripletMargin { margin: 0.7, reduction, ..Default::default() };
+                triplet_margin_loss(x, &m("y"), &m("p"), &options)
             }
+            "triplet swap" => {
+                let options =
+                    TripletMargin { p: 3.0, eps: 0.01, swap: true, reduction, margin: 2.0 };
+                triplet_margin_loss(x, &m("y"), &m("p"), &options)
+            }
+            "cosine small" => {
+                cosine_embedding_loss(&(x * 1e-6), &(m("y") * 1e-6), &like, 0.1, reduction)
+            }
+            "cosine" => cosine_embedding_loss(x, &m("y"), &like, 0.1, reduction),
             other => panic!("{other}"),
         }
     }
@@ -387,7 +434,7 @@ fn losses_and_their_gradients_are_pytorchs() {
             let input = match name {
                 "ce deep" => data.get("z", &[4, 2, 3]),
                 _ if name.starts_with("kl") || name.starts_with("nll") => data.matrix("log_p"),
-                "bce" | "bce weight" | "gaussian var" => data.matrix("p"),
+                "bce" | "bce weight" | "gaussian var" | "poisson rates" => data.matrix("p"),
                 _ => data.matrix("x"),
             };
             let x = input.requires_grad();

@@ -2,7 +2,7 @@
 
 use std::f64::consts::PI;
 
-use super::Schedule;
+use super::{CycleMomentum, Schedule};
 
 /// Down to 0 in `total_iters` steps along a power of what is left, then it stays.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -71,10 +71,14 @@ pub struct CyclicLr {
     pub step_size_down: u64,
     /// How the height changes.
     pub height: CycleHeight,
+    /// The momentum, which falls as the learning rate rises. PyTorch cycles it unless told not to,
+    /// between 0.8 and 0.9.
+    pub cycle_momentum: CycleMomentum,
 }
 
-impl Schedule for CyclicLr {
-    fn lr(&self, base: f64, step: u64) -> f64 {
+impl CyclicLr {
+    /// How far up a step is, from 0 to the height of its cycle.
+    fn rise(&self, step: u64) -> f64 {
         let (up, down) = (self.step_size_up.max(1), self.step_size_down.max(1));
         let total = up.saturating_add(down);
         let (cycle, at) = (step / total, step % total);
@@ -87,7 +91,20 @@ impl Schedule for CyclicLr {
             CycleHeight::Halved => 0.5_f64.powf(cycle as f64),
             CycleHeight::Decaying(gamma) => gamma.powf(step as f64),
         };
-        base + (self.max_lr - base) * share * factor
+        share * factor
+    }
+}
+
+impl Schedule for CyclicLr {
+    fn lr(&self, base: f64, step: u64) -> f64 {
+        base + (self.max_lr - base) * self.rise(step)
+    }
+
+    fn momentum(&self, step: u64) -> Option<f64> {
+        match self.cycle_momentum {
+            CycleMomentum::Off => None,
+            CycleMomentum::Between(low, high) => Some(high - (high - low) * self.rise(step)),
+        }
     }
 }
 
@@ -113,10 +130,12 @@ impl SequentialLr {
         SequentialLr { parts: vec![(0, Box::new(first))] }
     }
 
-    /// Goes on with another one from a step on, PyTorch's milestone.
+    /// Goes on with another one from a step on, PyTorch's milestone. A step before that where the
+    /// last one begins counts as that step.
     #[must_use]
     pub fn then(mut self, milestone: u64, next: impl Schedule + 'static) -> SequentialLr {
-        self.parts.push((milestone, Box::new(next)));
+        let last = self.parts.last().map_or(0, |(begin, _)| *begin);
+        self.parts.push((milestone.max(last), Box::new(next)));
         self
     }
 
@@ -124,6 +143,13 @@ impl SequentialLr {
     fn at(&self, step: u64) -> Option<(&dyn Schedule, u64)> {
         let part = self.parts.iter().rev().find(|(begin, _)| *begin <= step);
         part.map(|(begin, schedule)| (&**schedule, step - begin))
+    }
+}
+
+impl std::fmt::Debug for SequentialLr {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let begins: Vec<u64> = self.parts.iter().map(|(begin, _)| *begin).collect();
+        f.debug_struct("SequentialLr").field("begins", &begins).finish_non_exhaustive()
     }
 }
 

@@ -17,10 +17,10 @@ rows! {
     "nn.functional.binary_cross_entropy", "input target weight=None size_average=None reduce=None reduction=mean" => |a| binary_cross_entropy_with(a.x()?, a.t("target")?, a.maybe("weight")?, reduction(a)?);
     "nn.functional.binary_cross_entropy_with_logits", "input target weight=None size_average=None reduce=None reduction=mean pos_weight=None" => |a| logits(a)?;
     "nn.functional.kl_div", "input target size_average=None reduce=None reduction=mean log_target=False" => |a| kl_div(a.x()?, a.t("target")?, form(a), reduction(a)?);
-    "nn.functional.gaussian_nll_loss", "input target var full=False eps=1e-6 reduction=mean" => |a| gaussian_nll_loss(a.x()?, a.t("target")?, a.t("var")?, a.float("eps")?, reduction(a)?);
-    "nn.functional.poisson_nll_loss", "input target log_input=True full=False size_average=None eps=1e-8 reduce=None reduction=mean" => |a| poisson_nll_loss(a.x()?, a.t("target")?, reduction(a)?);
+    "nn.functional.gaussian_nll_loss", "input target var full=False eps=1e-6 reduction=mean" => |a| gaussian_nll_loss(a.x()?, a.t("target")?, a.t("var")?, &GaussianNll { full: a.truth("full"), eps: a.float("eps")?, reduction: reduction(a)? });
+    "nn.functional.poisson_nll_loss", "input target log_input=True full=False size_average=None eps=1e-8 reduce=None reduction=mean" => |a| poisson_nll_loss(a.x()?, a.t("target")?, &PoissonNll { log_input: a.truth("log_input"), full: a.truth("full"), eps: a.float("eps")?, reduction: reduction(a)? });
     "nn.functional.margin_ranking_loss", "input other target margin=0 size_average=None reduce=None reduction=mean" => |a| margin_ranking_loss(a.x()?, a.t("other")?, a.t("target")?, a.float("margin")?, reduction(a)?);
-    "nn.functional.triplet_margin_loss", "input positive negative margin=1.0 p=2 eps=1e-6 swap=False size_average=None reduce=None reduction=mean" => |a| triplet_margin_loss(a.x()?, a.t("positive")?, a.t("negative")?, a.float("margin")?, reduction(a)?);
+    "nn.functional.triplet_margin_loss", "input positive negative margin=1.0 p=2 eps=1e-6 swap=False size_average=None reduce=None reduction=mean" => |a| triplet_margin_loss(a.x()?, a.t("positive")?, a.t("negative")?, &triplet(a)?);
     "nn.functional.cosine_embedding_loss", "input other target margin=0 size_average=None reduce=None reduction=mean" => |a| cosine_embedding_loss(a.x()?, a.t("other")?, a.t("target")?, a.float("margin")?, reduction(a)?);
     "nn.functional.scaled_dot_product_attention", "input key value attn_mask=None dropout_p=0.0 is_causal=False scale=None enable_gqa=False" => |a| attention(a)?;
     "nn.functional.conv1d", "input weight bias=None stride=1 padding=0 dilation=1 groups=1" => |a| conv1d(a.x()?, a.t("weight")?, a.maybe("bias")?, convolution(a)?);
@@ -48,6 +48,16 @@ rows! {
     "nn.functional.interpolate/bilinear", "input size=None scale_factor=None mode=nearest align_corners=None recompute_scale_factor=None antialias=False" => |a| bilinear(a)?;
     "nn.functional.pixel_shuffle", "input upscale_factor" => |a| pixel_shuffle(a.x()?, a.size("upscale_factor")?);
     "einsum", "operands equation" => |a| einsum(a.text("equation"), a.list("operands")?);
+}
+
+fn triplet(a: &Arguments<'_>) -> Outcome<TripletMargin> {
+    Ok(TripletMargin {
+        margin: a.float("margin")?,
+        p: a.float("p")?,
+        eps: a.float("eps")?,
+        swap: a.truth("swap"),
+        reduction: reduction(a)?,
+    })
 }
 
 fn reduction(a: &Arguments<'_>) -> Outcome<Reduction> {
