@@ -18,6 +18,7 @@ chapters! {
     indexing: "indexing.md",
     shapes: "shapes.md",
     autograd: "autograd.md",
+    linear_algebra: "linear-algebra.md",
     models: "models.md",
     training: "training.md",
     data: "data.md",

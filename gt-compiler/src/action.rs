@@ -47,6 +47,14 @@ pub(crate) fn action(op: &Op) -> Action {
         Primitive::Pad(pad) => Action::Pad(pad),
         Primitive::CumSum(_)
         | Primitive::ArgSort(_)
+        | Primitive::Cholesky
+        | Primitive::TriangularSolve(_)
+        | Primitive::Solve
+        | Primitive::Determinant
+        | Primitive::Qr(_)
+        | Primitive::Eigh(_)
+        | Primitive::Svd(_)
+        | Primitive::MatrixExp
         | Primitive::Gather(_)
         | Primitive::ScatterAdd(_)
         | Primitive::IndexSelect(_)

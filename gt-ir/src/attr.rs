@@ -1,10 +1,11 @@
 //! What an op carries besides its operands. Attributes print and parse inside one pair of brackets,
 //! without spaces: `sum[0,1,keep]`.
 //!
-//! Here are those that many ops share, `choices` has those of single ops, `windows` those of
-//! convolutions and their kin; `text` spells them.
+//! Here are those that many ops share, `choices` has those of single ops, `matrices` those of
+//! linear algebra, `windows` those of convolutions and their kin; `text` spells them.
 
 mod choices;
+mod matrices;
 mod text;
 mod windows;
 
@@ -16,6 +17,7 @@ use smallvec::SmallVec;
 use crate::shape::MAX_RANK;
 
 pub use choices::{Attention, AttentionGrad, AttentionInput, Axes, Diagonal, Groups, Order};
+pub use matrices::{Eigen, Extent, Spectrum, Triangle};
 pub use windows::{Conv, Fold, Pool, Window};
 
 /// An attribute's text form: `parse` reads exactly what `print` writes.

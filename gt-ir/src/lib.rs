@@ -24,6 +24,7 @@ pub mod intern;
 pub mod interp;
 pub mod layout;
 pub mod lru;
+pub mod matrix;
 pub mod op;
 pub mod operand;
 pub mod philox;

@@ -11,8 +11,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     attr::{
-        Attention, AttentionGrad, Attr, Axes, Axis, AxisSet, Classes, Conv, Diagonal, Fold, Groups,
-        Order, Pad, Perm, Pool, Reduce, ReduceOne, Slice, Swap, Trailing, Window,
+        Attention, AttentionGrad, Attr, Axes, Axis, AxisSet, Classes, Conv, Diagonal, Eigen,
+        Extent, Fold, Groups, Order, Pad, Perm, Pool, Reduce, ReduceOne, Slice, Spectrum, Swap,
+        Trailing, Triangle, Window,
     },
     dtype::DType,
     emit::Emit,
@@ -22,8 +23,8 @@ use crate::{
     intern::fnv,
     operand::ValueId,
     rules::{
-        activation, attention, derive, elementary, fold, grad as g, infer as ty, normal, part,
-        pool, scan, shard as sh, statistic, window,
+        activation, attention, derive, elementary, fold, grad as g, infer as ty, matrices, normal,
+        part, pool, scan, shard as sh, statistic, window,
     },
     shape::{Shape, Type},
 };
@@ -50,6 +51,8 @@ pub enum Class {
     Reduce,
     /// A product summed over a shared axis.
     Contract,
+    /// Each matrix of the last two axes is taken as a whole: solutions and decompositions.
+    Matrix,
     /// Elements move, none is computed.
     Move,
     /// Positions are data.
@@ -107,6 +110,8 @@ enum Mark {
     Shard(Sharding),
     /// Which operands its gradient rule reads depends on the attributes.
     Keeps,
+    /// As `Keeps`, of the result as well.
+    KeepsAll,
 }
 
 /// The properties that [`Mark`]s give, with the defaults of the class.
@@ -124,21 +129,26 @@ pub struct Marks {
     pub shard: Sharding,
     /// Whether every operand is kept for its gradient, because the rule may read any of them.
     pub keeps: bool,
+    /// Whether the result is kept as well.
+    pub keeps_result: bool,
 }
 
 impl Marks {
     const fn of(class: Class, marks: &[Mark]) -> Marks {
         let precision = match class {
             Class::Contract => Precision::Narrow,
+            Class::Matrix => Precision::Full,
             _ => Precision::AsGiven,
         };
         let shard = match class {
             Class::Pointwise => sh::aligned,
             Class::Reduce => sh::reduced,
+            Class::Matrix => sh::problems,
             Class::Contract | Class::Move | Class::Gather | Class::Source => sh::none,
         };
-        let (mut all, mut i) =
-            (Marks { weight: 1, commutes: false, precision, shard, keeps: false }, 0);
+        let (keeps, keeps_result) = (false, false);
+        let mut all = Marks { weight: 1, commutes: false, precision, shard, keeps, keeps_result };
+        let mut i = 0;
         while i < marks.len() {
             match marks[i] {
                 Mark::Weight(weight) => all.weight = weight,
@@ -146,6 +156,7 @@ impl Marks {
                 Mark::Full => all.precision = Precision::Full,
                 Mark::Shard(rule) => all.shard = rule,
                 Mark::Keeps => all.keeps = true,
+                Mark::KeepsAll => (all.keeps, all.keeps_result) = (true, true),
             }
             i += 1;
         }
@@ -328,7 +339,7 @@ macro_rules! ops {
 
 use Arity::{Between, Exactly, Variadic};
 use Grad::{Expansion as Through, Rule, Zero};
-use Mark::{Commutes, Full, Keeps, Shard, Weight};
+use Mark::{Commutes, Full, Keeps, KeepsAll, Shard, Weight};
 use Meaning::Derived;
 
 #[rustfmt::skip]
@@ -413,6 +424,34 @@ primitive {
     /// The matrix product over the last two axes. Leading axes broadcast. A 1-D first operand
     /// counts as a row, a 1-D second operand as a column. Different dtypes promote.
     "matmul"      = MatMul,      Contract,  Exactly(2), ty::matmul,     Rule(g::matmul) => Shard(sh::matmul);
+
+    /// The lower triangular L with `x = L L^T`, of a symmetric positive definite matrix of which the
+    /// lower triangle is read. A matrix that is not positive definite gives NaN.
+    "cholesky"    = Cholesky,    Matrix,    Exactly(1), matrices::infer_square, Rule(matrices::cholesky_grad);
+    /// The solution X of `A X = B` for a triangular matrix A, of which only the triangle is read:
+    /// `triangular_solve A, B`. Leading axes broadcast.
+    "triangular_solve" = TriangularSolve(Triangle), Matrix, Exactly(2), matrices::infer_solve, Rule(matrices::triangular_grad);
+    /// The solution X of `A X = B`: `solve A, B`. Leading axes broadcast. A singular matrix gives
+    /// NaN.
+    "solve"       = Solve,       Matrix,    Exactly(2), matrices::infer_solve, Rule(matrices::solve_grad);
+    /// Three numbers in a last axis: the determinant, its sign, and the logarithm of its absolute
+    /// value. At a singular matrix the gradient of the determinant is 0, and that of the logarithm
+    /// is NaN.
+    "determinant" = Determinant, Matrix,    Exactly(1), matrices::infer_determinant, Rule(matrices::determinant_grad);
+    /// The factors of `x = Q R`, Q with orthonormal columns and R upper triangular. Row i of the
+    /// result is column i of Q, then row i of R. `full` gives as many columns of Q as it has rows.
+    "qr"          = Qr(Extent),  Matrix,    Exactly(1), matrices::infer_qr, Rule(matrices::qr_grad) => KeepsAll;
+    /// The eigenvalues of a symmetric matrix in ascending order; the lower triangle is read. With
+    /// `vectors`, row i of the result is eigenvalue i, then its vector. A matrix that is not finite
+    /// gives NaN. In gradients, vectors of equal eigenvalues do not turn into each other.
+    "eigh"        = Eigh(Eigen), Matrix,    Exactly(1), matrices::infer_eigh, Rule(matrices::eigh_grad) => KeepsAll;
+    /// The singular values in descending order. Otherwise row i of the result is singular value i,
+    /// then its left vector, then its right vector; `full` has a row for each row and column of x.
+    /// A matrix that is not finite gives NaN. In gradients, vectors of equal singular values do not
+    /// turn into each other.
+    "svd"         = Svd(Spectrum), Matrix,  Exactly(1), matrices::infer_svd, Rule(matrices::svd_grad) => KeepsAll;
+    /// The exponential of a square matrix, the sum of `x^k / k!`.
+    "matrix_exp"  = MatrixExp,   Matrix,    Exactly(1), matrices::infer_square, Rule(matrices::exp_grad);
 
     /// The same elements, in row-major order, in another shape of the same size.
     "reshape"     = Reshape(Shape), Move,   Exactly(1), ty::reshape,    Rule(g::reshape) => Shard(sh::reshape);
@@ -585,6 +624,10 @@ derived {
     /// The gradient of `scaled_dot_product_attention` for one of its operands. The first operand is
     /// the gradient of its result. Its operands follow.
     "scaled_dot_product_attention_grad" = ScaledDotProductAttentionGrad(AttentionGrad), Contract, Between(5, 6), attention::infer_grad, Through, Derived(attention::expand_grad) => Shard(sh::attention);
+
+    /// The pseudoinverse (Moore 1920, Penrose 1955): `pinv x, rtol`. Singular values up to `rtol`
+    /// times the largest count as 0.
+    "pinv"        = Pinv,        Matrix,    Exactly(2), matrices::infer_pinv, Rule(matrices::pinv_grad), Derived(matrices::pinv);
 
     /// The convolution of `[batch, channels, height, width]` with kernels `[out channels, channels
     /// / groups, height, width]`: `conv2d x, weight`. It is a matrix product over unfolded windows

@@ -20,6 +20,7 @@ pub mod error;
 pub mod functional;
 pub mod init;
 pub mod io;
+pub mod linalg;
 pub mod logger;
 pub mod metrics;
 pub mod nn;

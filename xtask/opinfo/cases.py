@@ -64,6 +64,21 @@ def tensors_in(value):
     return found
 
 
+def unsigned_svd(usv):
+    u, s, vh = usv
+    k = s.shape[-1]
+    return u[..., :k].abs(), s, vh[..., :k, :].abs()
+
+
+# The results that rows of these operators return. The signs of vectors are arbitrary, as are all
+# vectors without a value; PyTorch's own tests compare absolute values as well.
+RESULTS = {
+    "linalg.eigh": lambda results: (results[0], results[1].abs()),
+    "linalg.svd": unsigned_svd,
+    "linalg.lstsq/grad_oriented": lambda results: results[0],
+}
+
+
 class Case:
     """An operator with arguments."""
 
@@ -73,6 +88,8 @@ class Case:
         if self.op.name == "__getitem__":
             self.args = [self.args[0], as_index(self.args[1])]
         self.kwargs = mapped(dict(sample.kwargs), fresh)
+        if self.op.name in ("linalg.eigh", "linalg.eigvalsh"):
+            self.kwargs["UPLO"] = "L"  # The triangle that GT reads.
 
     def tensors(self):
         return tensors_in([self.args, self.kwargs])
@@ -88,7 +105,8 @@ class Case:
 
     def call(self):
         """PyTorch's results."""
-        return self.op(*self.args, **self.kwargs)
+        results = self.op(*self.args, **self.kwargs)
+        return RESULTS.get(name_of(self.op), lambda plain: plain)(results)
 
     def told(self):
         """The call as a line of text."""

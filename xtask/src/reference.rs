@@ -74,6 +74,7 @@ pub(crate) fn title(class: Class) -> &'static str {
         Class::Pointwise => "Pointwise",
         Class::Reduce => "Reductions",
         Class::Contract => "Contractions",
+        Class::Matrix => "Linear algebra",
         Class::Move => "Movement",
         Class::Gather => "Indexing",
         Class::Source => "Sources",
@@ -92,6 +93,10 @@ fn sentence(class: Class) -> &'static str {
         }
         Class::Contract => "Products that are summed over a shared axis.",
         Class::Move => "Elements are moved or copied, not computed.",
+        Class::Matrix => {
+            "Each matrix of the last two axes, of `f32` or `f64`, is taken as a whole; all axes \
+             before them are a batch."
+        }
         Class::Gather => {
             "Positions are elements of an `i64` or `i32` tensor. A position out of range is an \
              error at run time."

@@ -86,7 +86,7 @@ impl Kind {
                 match known.map(|kind| kind.spec().class) {
                     Some(Class::Pointwise | Class::Source) => Kind::Pointwise,
                     Some(Class::Reduce) => Kind::Reduce,
-                    Some(Class::Contract) => Kind::Contract,
+                    Some(Class::Contract | Class::Matrix) => Kind::Contract,
                     Some(Class::Move | Class::Gather) => Kind::Move,
                     None => Kind::Message,
                 }

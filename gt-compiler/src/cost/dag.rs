@@ -106,6 +106,11 @@ impl Dag {
             }
             (Role::Given | Role::Number | Role::View | Role::Reshape, _) => 0.0,
             (_, Class::Reduce) => read,
+            // The work of a decomposition grows with the third power of the longer side.
+            (_, Class::Matrix) => {
+                let sides = first.map_or(&[][..], |t| t.shape.sizes()).iter().rev().take(2);
+                read * sides.max().copied().unwrap_or(1) as f64
+            }
             (_, Class::Move | Class::Gather) => numel,
             (_, Class::Pointwise | Class::Contract | Class::Source) => {
                 f64::from(op.spec().marks.weight) * numel

@@ -4,10 +4,10 @@
 //! `gpu` is the interface of such a device; everything else here is written over it and knows no
 //! driver. `calls` names the ops that stay whole. `launch` joins scheduled pieces into launches;
 //! `affine` and `formula` find what a library's product can do on the way. `plan` makes a list of
-//! steps of the launches, and `builder` compiles it. `run` runs a plan step by step, `graphs`
-//! decides which runs are replays, `replay` does them, and `tiers` takes the one way or the other.
-//! `memory` keeps the account, `download` brings values to the host beside all that, `timing`
-//! measures, and `engine` is the engine.
+//! steps of the launches, and `builder` compiles it. `run` runs a plan step by step, `hosted` the
+//! steps that the host does. `graphs` decides which runs are replays, `replay` does them, and
+//! `tiers` takes the one way or the other. `memory` keeps the account, `download` brings values to
+//! the host beside all that, `timing` measures, and `engine` is the engine.
 
 mod affine;
 mod builder;
@@ -17,6 +17,7 @@ mod engine;
 mod formula;
 mod gpu;
 mod graphs;
+mod hosted;
 mod launch;
 mod memory;
 mod plan;

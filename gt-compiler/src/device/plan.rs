@@ -14,6 +14,7 @@ use smallvec::SmallVec;
 use super::{
     affine::Affine,
     gpu::Work,
+    hosted::Hosted,
     launch::{Launch, launches},
 };
 use crate::{
@@ -65,6 +66,8 @@ pub(super) enum Step {
         errors: usize,
     },
     Product(Box<MatMul>, Option<Affine>),
+    /// Done by the host.
+    Host(Box<Hosted>),
     /// With the word of its scale, which the host reads: a graph holds the number itself.
     Attention(Box<Attention>, usize),
 }
@@ -165,6 +168,10 @@ impl Plan {
                 (Work::Fold(arguments_of_fold(f)), SmallVec::from_slice(&[f.from, f.out]), &[][..])
             }
             Launch::Piece(Piece::Routine(r)) => {
+                if let Some(work) = Hosted::of(r) {
+                    self.steps.push(Step::Host(Box::new(work)));
+                    return Ok(());
+                }
                 let buffers = r.inputs.iter().map(|(b, _)| *b).chain([r.out]).collect();
                 (Work::Routine(Box::new(arguments_of_routine(r))), buffers, &r.scalars[..])
             }
@@ -220,6 +227,11 @@ impl Plan {
     /// The numbers that the host hands to the calls of a run.
     pub(super) fn told<'p>(&'p self, scalars: &'p [Scalar]) -> impl Iterator<Item = u64> + 'p {
         self.told.iter().map(|&word| scalar(self.table[word], scalars))
+    }
+
+    /// Whether the host does a step, which a graph cannot.
+    pub(super) fn is_hosted(&self) -> bool {
+        self.steps.iter().any(|step| matches!(step, Step::Host(_)))
     }
 
     /// The number of steps up to the last that may fail; nothing given is overwritten among them.

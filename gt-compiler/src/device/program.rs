@@ -102,6 +102,7 @@ fn steps(plan: &Plan) -> String {
                 let names: Vec<String> = buffers.iter().map(|b| name(plan, *b)).collect();
                 format!("f{function} {kind} ({})", names.join(", "))
             }
+            Step::Host(work) => work.told(),
             Step::Attention(a, _) => attention(plan, a),
             Step::Product(m, affine) => format!(
                 "{} = {} * {}{}{} : {} {:?} {}x{}x{}",

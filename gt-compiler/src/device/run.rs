@@ -1,9 +1,9 @@
 //! Runs a plan step by step: memory first, then everything onto the stream.
 //!
 //! Guarantees: all memory of a run is there before its first step, so what fails for want of memory
-//! has changed nothing; nothing waits but a check of indices, which stands before the first step
-//! that overwrites something given. Nothing is allocated, locked or looked up by hash between
-//! steps.
+//! has changed nothing; nothing waits but work of the host, and a check of indices, which stands
+//! before the first step that overwrites something given. Nothing else is allocated, locked or
+//! looked up by hash between steps.
 
 use std::{ops::Range, sync::Arc};
 
@@ -92,6 +92,7 @@ impl Frame {
                 });
                 gpu.product(work, added, [lhs, rhs, out])
             }
+            Step::Host(work) => work.run(gpu, |b| at(&self.addresses, b)),
             Step::Attention(work, scale) => {
                 let at = |b: BufferId| at(&self.addresses, b);
                 let back = work.back.as_ref();

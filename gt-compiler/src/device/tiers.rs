@@ -78,6 +78,9 @@ impl<G: Gpu> DeviceEngine<G> {
                 "indices computed on the device are checked before anything is overwritten".into(),
             ));
         }
+        if plan.is_hosted() {
+            return Choice::Plain(Some("the host computes linear algebra".into()));
+        }
         graphs.choose(&self.memory, plan, inputs, scalars)
     }
 

@@ -108,6 +108,11 @@ pub(crate) fn legal(op: &Op, operands: &[Type]) -> Option<Type> {
                 && same(operands)
         }
         Class::Move => same(operands),
+        Class::Matrix => {
+            let leading = |t: &Type| t.shape.rank().checked_sub(2);
+            let batch = |t: &Type| leading(t).map(|at| t.shape.sizes()[..at].to_vec());
+            operands.iter().all(|t| batch(t) == batch(&operands[0])) && same(operands)
+        }
         Class::Reduce | Class::Gather | Class::Source => true,
     };
     fits.then_some(ty)

@@ -14,6 +14,7 @@ mod cast;
 mod extremum;
 mod host;
 mod index;
+mod matrices;
 mod movement;
 mod random;
 mod tape;
@@ -173,6 +174,14 @@ fn primitive(op: &Op, args: &[&Tensor], out: Type, device: Device) -> Made {
         }
         Primitive::CumSum(axis) => arg(0)?.f_cumsum(i64::from(axis.0), arg(0)?.kind())?,
         Primitive::MatMul => matmul(arg(0)?, arg(1)?)?,
+        Primitive::Cholesky
+        | Primitive::TriangularSolve(_)
+        | Primitive::Solve
+        | Primitive::Determinant
+        | Primitive::Qr(_)
+        | Primitive::Eigh(_)
+        | Primitive::Svd(_)
+        | Primitive::MatrixExp => matrices::run(primitive, args, out)?,
         Primitive::Reshape(shape) => arg(0)?.f_reshape(sizes(&shape).as_slice())?,
         Primitive::Permute(perm) => {
             arg(0)?.f_permute(perm.axes().map(|a| a as i64).collect::<Sizes>().as_slice())?

@@ -16,6 +16,7 @@ mod dump;
 mod indexing;
 mod loaded;
 mod matmul;
+mod matrices;
 mod memory;
 mod multiply;
 mod plan;

@@ -3,7 +3,7 @@
 
 use bytemuck::Pod;
 use gt_ir::{
-    DType, Op,
+    Class, DType, Op,
     attr::Axis,
     philox::{self, Distribution},
 };
@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 use super::{
     context::{Context, Memory},
     indexing::Indexed,
-    scan,
+    matrices, scan,
     slices::parallel_chunks,
     sort, update,
 };
@@ -53,6 +53,9 @@ pub(crate) fn run(
         let moved = step.inputs.first().filter(|(b, _)| !memory.is_in_place(*b, step.out));
         moved.map(|(b, _)| memory.bytes(*b))
     };
+    if step.op.spec().class == Class::Matrix {
+        return matrices::run(context, step, &bytes, to);
+    }
     if let (Some(kind), Op::IndexAdd(axis)) = (step.update, step.op) {
         return update::run(&indexed(axis), kind, base(), bytes(2), scalars, to);
     }

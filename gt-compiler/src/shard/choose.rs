@@ -267,7 +267,7 @@ impl Question<'_> {
     /// Whether the op, or its expansion, may add or multiply elements with each other.
     fn folds(&self) -> bool {
         match self.op.spec().class {
-            Class::Reduce | Class::Contract | Class::Gather => true,
+            Class::Reduce | Class::Contract | Class::Matrix | Class::Gather => true,
             Class::Pointwise | Class::Source | Class::Move => false,
         }
     }

@@ -3,6 +3,7 @@
 //! Times are estimates in seconds that rank alternatives; nothing is measured here.
 
 use gt_ir::layout::{Layout, Spread};
+use gt_ir::matrix::Problem;
 use gt_ir::{Class, Op, OperandType, Type};
 
 use super::lanes::{shared, volume};
@@ -209,9 +210,12 @@ impl Rates {
         let read = match op.spec().class {
             // Of what a slice does not take nothing is read.
             Class::Move => out.bytes(),
-            Class::Pointwise | Class::Reduce | Class::Contract | Class::Gather | Class::Source => {
-                tensors(ins).map(Type::bytes).sum()
-            }
+            Class::Pointwise
+            | Class::Reduce
+            | Class::Contract
+            | Class::Matrix
+            | Class::Gather
+            | Class::Source => tensors(ins).map(Type::bytes).sum(),
         };
         share * self.work(op, ins, out, read + out.bytes())
     }
@@ -226,6 +230,11 @@ impl Rates {
                     tensors(ins).take(2).map(|ty| ty.shape.numel().max(1) as f64).product();
                 let numel = out.shape.numel().max(1) as f64;
                 2.0 * numel * (numels / numel).sqrt()
+            }
+            Class::Matrix => {
+                let types: Vec<Type> = tensors(ins).copied().collect();
+                let problem = Problem::new(op, &types, out);
+                problem.map_or(0.0, |problem| problem.work() as f64 * problem.batch() as f64)
             }
             Class::Pointwise | Class::Reduce | Class::Move | Class::Gather | Class::Source => {
                 out.shape.numel() as f64 * weight

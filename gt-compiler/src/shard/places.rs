@@ -161,7 +161,7 @@ impl<'a> Cutter<'a> {
             })
         };
         let moves = classes(false).all(|class| class == Class::Move);
-        let heavy = |class| class == Class::Contract || (moves && class != Class::Move);
+        let heavy = |class| is_heavy(class) || (moves && class != Class::Move);
         classes(true).any(heavy)
     }
 }
@@ -170,10 +170,14 @@ impl<'a> Cutter<'a> {
 /// other members.
 fn takes_long(item: &Item) -> bool {
     match item {
-        Item::Instr { op, .. } => op.spec().class == Class::Contract,
+        Item::Instr { op, .. } => is_heavy(op.spec().class),
         Item::Receive { .. } => true,
         Item::Send { .. } => false,
     }
+}
+
+fn is_heavy(class: Class) -> bool {
+    matches!(class, Class::Contract | Class::Matrix)
 }
 
 /// Puts buckets together between which nothing takes long. Returns how many are left.

@@ -50,7 +50,7 @@ fn light(lane: &Lane) -> Vec<bool> {
         let (moves, cheap) = match op.spec().class {
             Class::Move => (true, true),
             Class::Pointwise | Class::Source => (false, true),
-            Class::Reduce | Class::Contract | Class::Gather => (false, false),
+            Class::Reduce | Class::Contract | Class::Matrix | Class::Gather => (false, false),
         };
         let read: usize = names().map(|name| lane.local(name).ty.bytes()).sum();
         let out = *out as usize;

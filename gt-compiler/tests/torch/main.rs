@@ -5,6 +5,7 @@
 mod forward;
 mod grad;
 mod later;
+mod matrices;
 mod ops;
 mod own;
 mod products;

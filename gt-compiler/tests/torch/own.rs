@@ -11,7 +11,7 @@ use gt_ir::{
 };
 use tch::{Device, Kind, TchError, Tensor};
 
-use crate::later;
+use crate::{later, matrices};
 
 pub(crate) type Made = Result<Tensor, TchError>;
 
@@ -165,6 +165,15 @@ pub(crate) fn own(op: &Op, args: &[Arg<'_>]) -> Result<Option<Tensor>, TchError>
         | Op::Scatter(_) => {
             return later::own(op, args, &tensors, ty);
         }
+        Op::Cholesky
+        | Op::TriangularSolve(_)
+        | Op::Solve
+        | Op::Determinant
+        | Op::Qr(_)
+        | Op::Eigh(_)
+        | Op::Svd(_)
+        | Op::MatrixExp
+        | Op::Pinv => return matrices::own(op, args, &tensors),
         Op::Iota(_) | Op::Rand(_) | Op::Randn(_) | Op::Randint(_) | Op::Full(_) | Op::Arange(_) => {
             return source(op, args, ty);
         }

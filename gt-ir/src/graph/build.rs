@@ -361,6 +361,7 @@ impl Builder {
             Class::Pointwise => self.pointwise(op, ty, ins, seen),
             Class::Reduce => self.reduce(op, ty, ins[0]),
             Class::Contract => self.matmul(ty, ins[0], ins[1]),
+            Class::Matrix => self.problems(op, ty, ins),
             Class::Move => self.movement(op, ty, ins),
             Class::Gather => self.gather(op, ty, ins),
             Class::Source => {
@@ -480,6 +481,13 @@ impl Builder {
         let shape = Shape::collect(sa.dims().take(rank - 1).chain([sb.dim(rank - 1)]))?;
         let y = self.primitive(Op::MatMul, Type::new(ty.dtype, shape), &[a, b])?;
         self.reshape(y, ty.shape)
+    }
+
+    /// Operands of equal leading sizes.
+    fn problems(&mut self, op: Op, ty: Type, ins: &[ValueId]) -> Emitted {
+        let [a, b] = *ins else { return self.primitive(op, ty, ins) };
+        let (a, b) = self.batched(a, b)?;
+        self.primitive(op, ty, &[a, b])
     }
 
     /// A vector as a row (`at` = 0) or a column (`at` = 1).

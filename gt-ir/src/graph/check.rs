@@ -112,6 +112,15 @@ impl Graph {
                 )?;
                 ensure(ins.iter().all(|t| t.dtype == ty.dtype), "a cast is not spelled out")
             }
+            Class::Matrix => {
+                let leading = |ty: &Type| ty.shape.rank().checked_sub(2);
+                let batch = |ty: &Type| leading(ty).map(|at| ty.shape.sizes()[..at].to_vec());
+                ensure(
+                    ins.iter().all(|t| batch(t).is_some() && batch(t) == batch(&ins[0])),
+                    "leading sizes differ",
+                )?;
+                ensure(ins.iter().all(|t| t.dtype == ty.dtype), "a cast is not spelled out")
+            }
             Class::Gather => ensure(ins[1].dtype == DType::I64, "the index is not i64"),
             Class::Move => {
                 ensure(ins.iter().all(|t| t.dtype == ty.dtype), "a cast is not spelled out")

@@ -180,7 +180,7 @@ impl Drawing<'_> {
             NodeKind::Op(op) => match op.spec().class {
                 Class::Pointwise => "#dcfce7",
                 Class::Reduce => "#fef9c3",
-                Class::Contract => "#fecaca",
+                Class::Contract | Class::Matrix => "#fecaca",
                 Class::Move => "#ede9fe",
                 Class::Gather => "#ffedd5",
                 Class::Source => "#e0f2fe",

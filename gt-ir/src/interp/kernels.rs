@@ -7,7 +7,7 @@
 use super::{
     EvalError,
     array::Array,
-    gather, movement,
+    gather, matrices, movement,
     pointwise::{self as point, any2, compare, float, float2, number, number2},
     reduce, source,
 };
@@ -41,6 +41,14 @@ pub(super) fn primitive(op: &Op, args: &[&Array], out: Type) -> Result<Array, Ev
         }
         Primitive::CumSum(axis) => Ok(reduce::cumsum(out, arg(0)?, usize::from(axis.0))),
         Primitive::MatMul => reduce::matmul(out, arg(0)?, arg(1)?),
+        Primitive::Cholesky
+        | Primitive::TriangularSolve(_)
+        | Primitive::Solve
+        | Primitive::Determinant
+        | Primitive::Qr(_)
+        | Primitive::Eigh(_)
+        | Primitive::Svd(_)
+        | Primitive::MatrixExp => matrices::run(op, out, args),
         Primitive::Reshape(_) => Ok(movement::reshape(out, arg(0)?)),
         Primitive::Permute(perm) => {
             Ok(movement::permute(out, arg(0)?, &perm.axes().collect::<Vec<_>>()))

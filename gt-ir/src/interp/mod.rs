@@ -14,6 +14,7 @@
 mod array;
 mod gather;
 mod kernels;
+mod matrices;
 mod movement;
 mod pointwise;
 mod reduce;

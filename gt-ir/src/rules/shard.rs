@@ -231,6 +231,34 @@ pub(crate) fn matrices(op: &Op, ins: &[OperandType], out: &Type) -> Result {
     Some(factors)
 }
 
+/// Linear algebra: leading dimensions are free, as they broadcast, and the columns of the right
+/// side of a system are.
+pub(crate) fn problems(op: &Op, ins: &[OperandType], out: &Type) -> Result {
+    let leading = |operand: &OperandType| match operand {
+        OperandType::Tensor(ty) => ty.shape.rank().saturating_sub(2),
+        OperandType::Scalar(_) => 0,
+    };
+    let most = ins.iter().map(leading).max()?;
+    let is_system = matches!(op, Op::Solve | Op::TriangularSolve(_));
+    let columns = out.shape.rank() - 1;
+    let links = |(i, operand): (usize, &OperandType)| {
+        let OperandType::Tensor(ty) = operand else { return Links::new() };
+        let before = most - leading(operand);
+        let same = |axis: usize| ty.shape.sizes()[axis] == out.shape.sizes()[before + axis];
+        let link = |axis: usize| if same(axis) { Link::to(before + axis) } else { None };
+        let mut links: Links = (0..leading(operand)).map(link).collect();
+        links.extend([None, if is_system && i == 1 { Link::to(columns) } else { None }]);
+        links
+    };
+    let operands = ins.iter().enumerate().map(links).collect();
+    let mut result: Links = identity(most);
+    result.resize(out.shape.rank(), None);
+    if is_system {
+        result[columns] = Link::to(columns);
+    }
+    Some(Factors { operands, result, ..Factors::default() })
+}
+
 /// As [`matrices`], for the largest elements of windows: those of a sum are not the sum of those of
 /// its addends.
 pub(crate) fn pool(op: &Op, ins: &[OperandType], out: &Type) -> Result {

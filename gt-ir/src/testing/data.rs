@@ -12,7 +12,7 @@ use crate::{
     data::HostTensor,
     dtype::DType,
     graph::Graph,
-    op::Op,
+    op::{Class, Op},
     shape::Type,
     tape::{Entry, Tape, ValueId},
 };
@@ -136,8 +136,9 @@ pub fn difference(a: &HostTensor, b: &HostTensor, tolerance: f64) -> Option<Stri
 /// argument into anything.
 pub fn ill_conditioned(tape: &Tape) -> bool {
     let has = |f: fn(&Op) -> bool| tape.instrs().any(|i| f(&i.op));
-    has(|op| matches!(op, Op::Sin | Op::Cos))
-        && has(|op| matches!(op, Op::Exp | Op::Exp2 | Op::Expm1 | Op::Pow))
+    has(|op| op.spec().class == Class::Matrix)
+        || has(|op| matches!(op, Op::Sin | Op::Cos))
+            && has(|op| matches!(op, Op::Exp | Op::Exp2 | Op::Expm1 | Op::Pow))
 }
 
 /// The distance from 1 to the next number of a float dtype. Integers are exact, so theirs is next

@@ -13,8 +13,8 @@ use super::{
 };
 use crate::{
     attr::{
-        Attention, AttentionGrad, AttentionInput, Axes, Axis, Conv, Diagonal, Fold, Groups, Keep,
-        Order, Pool, ReduceOne, Slice, Trailing, Window,
+        Attention, AttentionGrad, AttentionInput, Axes, Axis, Conv, Diagonal, Eigen, Extent, Fold,
+        Groups, Keep, Order, Pool, ReduceOne, Slice, Spectrum, Trailing, Triangle, Window,
     },
     dtype::DType,
     op::{Op, OpKind, Operand, OperandType, infer},
@@ -70,6 +70,32 @@ pub(super) fn propose(g: &mut Generator<'_, '_>, kind: OpKind) -> Proposal {
         OpKind::Fold => folded(g),
         OpKind::MaxPool2d => pool(g),
         OpKind::Conv2d => conv(g),
+        OpKind::Cholesky => square(g, Op::Cholesky),
+        OpKind::Determinant => square(g, Op::Determinant),
+        OpKind::MatrixExp => square(g, Op::MatrixExp),
+        OpKind::Solve => system(g, Op::Solve),
+        OpKind::TriangularSolve => {
+            let [upper, unit] = [(); 2].map(|()| g.chance(1, 2));
+            system(g, Op::TriangularSolve(Triangle { upper, unit }))
+        }
+        OpKind::Eigh => {
+            let wanted = if g.chance(1, 2) { Eigen::Values } else { Eigen::Vectors };
+            square(g, Op::Eigh(wanted))
+        }
+        OpKind::Qr => {
+            let x = matrix(g)?;
+            let extent = if g.chance(1, 2) { Extent::Reduced } else { Extent::Full };
+            Some((Op::Qr(extent), one(x)))
+        }
+        OpKind::Svd => {
+            let x = matrix(g)?;
+            let wanted = [Spectrum::Values, Spectrum::Reduced, Spectrum::Full][g.below(3)];
+            Some((Op::Svd(wanted), one(x)))
+        }
+        OpKind::Pinv => {
+            let x = matrix(g)?;
+            Some((Op::Pinv, smallvec![x.id.into(), Scalar::F64(1e-5).into()]))
+        }
         _ => None,
     }
 }
@@ -77,6 +103,37 @@ pub(super) fn propose(g: &mut Generator<'_, '_>, kind: OpKind) -> Proposal {
 /// A live float with at least this many axes.
 fn float(g: &mut Generator<'_, '_>, rank: usize) -> Option<Known> {
     g.find(|known| known.ty.shape.rank() >= rank && known.ty.dtype.is_float())
+}
+
+/// A live value of matrices that linear algebra takes.
+fn matrix(g: &mut Generator<'_, '_>) -> Option<Known> {
+    let fits = |ty: &Type| ty.shape.rank() >= 2 && matches!(ty.dtype, DType::F32 | DType::F64);
+    g.find(|known| fits(&known.ty))
+}
+
+/// An op on square matrices: live ones, or new ones.
+fn square(g: &mut Generator<'_, '_>, op: Op) -> Proposal {
+    let (n, dtype) = (g.dim(), if g.chance(1, 2) { DType::F32 } else { DType::F64 });
+    let is_square = |ty: &Type| infer(&op, &[OperandType::Tensor(*ty)]).is_ok();
+    if g.chance(1, 2)
+        && let Some(x) = g.find(|known| is_square(&known.ty))
+    {
+        return Some((op, one(x)));
+    }
+    let ty = floats(g, dtype, &[n, n])?;
+    Some((op, smallvec![g.input(ty).into()]))
+}
+
+/// A system of equations for a live right side.
+fn system(g: &mut Generator<'_, '_>, op: Op) -> Proposal {
+    let b = matrix(g)?;
+    let skipped = g.below(b.ty.shape.rank() - 1);
+    let dims: Vec<Dim> = b.ty.shape.dims().skip(skipped).collect();
+    let last = dims.len() - 1;
+    let square: Vec<Dim> = dims[..last].iter().chain([&dims[last - 1]]).copied().collect();
+    let ty = floats(g, b.ty.dtype, &square)?;
+    let a = like(g, ty);
+    Some((op, smallvec![a.into(), b.id.into()]))
 }
 
 /// New dims of a float type, within the limits.

@@ -248,8 +248,10 @@ fn name_of(name: &str) -> DimName {
 /// continuous, or so steep that a rounding shows.
 fn jumps(op: &Op, types: &[OperandType]) -> bool {
     let float = types.iter().any(|ty| matches!(ty, OperandType::Tensor(t) if t.dtype.is_float()));
-    float
-        && match op.kind() {
+    // A rounding decides whether a matrix is singular, and which vectors of a space are taken.
+    op.spec().class == Class::Matrix
+        || float
+            && match op.kind() {
             OpKind::Eq
             | OpKind::Lt
             | OpKind::Ne
@@ -298,7 +300,7 @@ fn keeps_exact(op: &Op) -> bool {
             matches!(op, Op::Neg | Op::Abs | Op::Maximum | Op::Minimum | Op::Where | Op::Relu)
         }
         Class::Reduce => matches!(op, Op::Max(_) | Op::Min(_)),
-        Class::Contract => false,
+        Class::Contract | Class::Matrix => false,
         Class::Source => matches!(op, Op::Full(_)),
     }
 }

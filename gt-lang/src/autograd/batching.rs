@@ -224,6 +224,15 @@ fn primitive_of(primitive: Primitive, operands: &[Value], n: usize) -> Result<Dy
         Primitive::Min(r) => on_all(Op::Min(reduce(r))),
         Primitive::ArgSort(o) => on_all(Op::ArgSort(Order { axis: behind(o.axis), ..o })),
         Primitive::CumSum(Axis(axis)) => on_all(Op::CumSum(Axis(behind(axis)))),
+        // The operands of an expansion have equal leading axes, of which the batch is one more.
+        Primitive::Cholesky => on_all(Op::Cholesky),
+        Primitive::TriangularSolve(triangle) => on_all(Op::TriangularSolve(triangle)),
+        Primitive::Solve => on_all(Op::Solve),
+        Primitive::Determinant => on_all(Op::Determinant),
+        Primitive::Qr(extent) => on_all(Op::Qr(extent)),
+        Primitive::Eigh(wanted) => on_all(Op::Eigh(wanted)),
+        Primitive::Svd(spectrum) => on_all(Op::Svd(spectrum)),
+        Primitive::MatrixExp => on_all(Op::MatrixExp),
         // The operands of an expansion have equal ranks, two at least.
         Primitive::MatMul => as_they_are(Op::MatMul),
         Primitive::Reshape(shape) => on_all(Op::Reshape(shaped(&shape)?)),

@@ -87,7 +87,10 @@ fn needs(op: &Op, args: &[Arg<'_>], held: &[Option<Held<'_>>], output: Type) -> 
     if matches!(op.spec().grad, Grad::Expansion) || op.spec().marks.keeps {
         // The expansion reads the operands; which of them may depend on shapes or attributes, so
         // that none is left out.
-        return Needs::Many { inputs: vec![true; args.len()], output: false };
+        return Needs::Many {
+            inputs: vec![true; args.len()],
+            output: op.spec().marks.keeps_result,
+        };
     }
     if args.len() > MAX_INPUTS {
         let (inputs, output) = probe(op, args, held, output);

@@ -117,7 +117,7 @@ impl DynTensor {
     }
 
     /// Makes a tensor in this one's session.
-    pub(super) fn on_own(&self, make: impl FnOnce() -> DynTensor) -> DynTensor {
+    pub(crate) fn on_own(&self, make: impl FnOnce() -> DynTensor) -> DynTensor {
         let session = self.session();
         let _entered = session.as_ref().map(crate::session::Session::enter);
         make()

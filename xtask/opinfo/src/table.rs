@@ -6,6 +6,7 @@
 //! order of arguments and axes. A row reports arguments that it cannot express as absent.
 
 mod functional;
+mod linalg;
 mod movement;
 mod parts;
 mod pointwise;
@@ -66,8 +67,15 @@ macro_rules! rows {
 }
 use rows;
 
-const THEMES: &[&[Row]] =
-    &[pointwise::ROWS, reduce::ROWS, movement::ROWS, parts::ROWS, source::ROWS, functional::ROWS];
+const THEMES: &[&[Row]] = &[
+    pointwise::ROWS,
+    reduce::ROWS,
+    movement::ROWS,
+    parts::ROWS,
+    source::ROWS,
+    functional::ROWS,
+    linalg::ROWS,
+];
 
 /// The row of this name.
 pub(crate) fn row(name: &str) -> Option<&'static Row> {
@@ -100,6 +108,8 @@ mod tests {
         ("min", "amin"),
         ("div", "true_divide"),
         ("norm", "linalg.vector_norm"),
+        ("triangular_solve", "linalg.solve_triangular"),
+        ("determinant", "linalg.det"),
     ];
 
     /// Public functions without an operator in PyTorch.
@@ -133,8 +143,15 @@ mod tests {
 
     #[test]
     fn every_function_is_called_by_a_row() {
-        let public = include_str!("../../../gt-lang/src/functional/mod.rs");
-        let calls = include_str!("table/functional.rs");
+        called(
+            include_str!("../../../gt-lang/src/functional/mod.rs"),
+            include_str!("table/functional.rs"),
+        );
+        called(include_str!("../../../gt-lang/src/linalg/mod.rs"), include_str!("table/linalg.rs"));
+    }
+
+    /// The functions that a module exports are called by these rows.
+    fn called(public: &str, calls: &str) {
         let lists = public.split("pub use ").skip(1);
         let lists = lists.filter_map(|rest| rest.split(';').next()?.split("::").nth(1));
         let words = lists.flat_map(|list| list.split(|c: char| !c.is_alphanumeric() && c != '_'));

@@ -166,7 +166,7 @@ impl Problem {
             tails[value] = uses[value].iter().all(|&(user, _)| {
                 let heavy = match &self.values[user].source {
                     Source::Computed(i) => {
-                        matches!(i.op.spec().class, Class::Contract | Class::Gather)
+                        matches!(i.op.spec().class, Class::Contract | Class::Matrix | Class::Gather)
                     }
                     Source::Made | Source::Given { .. } => false,
                 };

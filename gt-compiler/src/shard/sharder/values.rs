@@ -174,7 +174,7 @@ impl Sharder<'_> {
     pub(super) fn made(&self, op: &Op, inputs: &[Operand]) -> Option<Made> {
         let cheap = match op.spec().class {
             Class::Pointwise | Class::Source | Class::Move => true,
-            Class::Reduce | Class::Contract | Class::Gather => false,
+            Class::Reduce | Class::Contract | Class::Matrix | Class::Gather => false,
         };
         let mut depth = 0;
         for operand in inputs {

@@ -38,7 +38,7 @@ fn to_the_bit(op: &Op) -> bool {
                 | OpKind::All
                 | OpKind::MaxPool2d
         ),
-        Class::Contract => false,
+        Class::Contract | Class::Matrix => false,
     }
 }
 
@@ -89,9 +89,12 @@ fn signalled(sample: &Sample) {
     }
 }
 
-/// The op on partial sums in place of each of its operands, and of all.
+/// The op on partial sums in place of each of its operands, and of all. Infinities times addends of
+/// both signs are NaN, whatever the sign of the sum.
 fn on_addends(sample: &Sample) {
-    partial(sample, Recorder::addends);
+    if sample.is_finite() {
+        partial(sample, Recorder::addends);
+    }
 }
 
 /// As [`on_addends`], on the largest of what members have. Only ops that move elements let these

@@ -1,6 +1,7 @@
 //! Gradients against finite differences, op by op on random shapes.
 
 mod cases;
+mod matrices;
 mod rows;
 
 use std::collections::BTreeSet;
@@ -120,6 +121,7 @@ pub(super) fn cases(rng: &mut Rng) -> Vec<Case> {
     cases.extend(cases::reductions());
     cases.extend(cases::movements(rng));
     cases.extend(rows::cases(rng));
+    cases.extend(matrices::cases());
     cases
 }
 

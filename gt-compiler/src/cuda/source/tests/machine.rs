@@ -1,5 +1,5 @@
 //! Runs a schedule's launches one by one on host memory: kernels by their texts, matrix products of
-//! floats by the interpreter.
+//! floats and linear algebra by the interpreter.
 //!
 //! Guarantees: each buffer ends at a page nobody may touch, or up to fifteen bytes before it, and
 //! those are looked at: so a write behind a buffer is found, and a read far behind it ends the
@@ -7,7 +7,7 @@
 //! to give the same bits.
 
 use gt_ir::{
-    DType, Graph, HostTensor, Op, Scalar, Shape, Type,
+    Class, DType, Graph, HostTensor, Op, Scalar, Shape, Type,
     interp::{self, Arg},
 };
 
@@ -20,7 +20,9 @@ use crate::{
     device::{Launch, launches},
     options::{Numerics, Options},
     pipeline::optimize,
-    schedule::{MatMul, Matrix, Piece, ScalarArg, Schedule, Updates, scalar, schedule},
+    schedule::{
+        BufferId, MatMul, Matrix, Piece, Routine, ScalarArg, Schedule, Updates, scalar, schedule,
+    },
 };
 
 /// What bytes are that nobody wrote.
@@ -90,6 +92,11 @@ impl Planned {
             {
                 multiply(work, &mut memory);
             }
+            if let Launch::Piece(Piece::Routine(routine)) = launch
+                && routine.op.spec().class == Class::Matrix
+            {
+                host_work(routine, &mut memory);
+            }
             texts.iter().for_each(|source| host.launch_in(order, source, &args));
             if error[0] != 0 {
                 return Err(error[1] as i64);
@@ -111,6 +118,7 @@ fn texts(launch: &Launch, names: &mut Names) -> Vec<Source> {
         Launch::Joint { work, .. } => vec![joint(&names.fresh(), work)],
         Launch::Piece(Piece::Kernel(k)) => vec![kernel(&names.fresh(), &k.spec, k.cut)],
         Launch::Piece(Piece::Fold(f)) => vec![fold(&names.fresh(), f)],
+        Launch::Piece(Piece::Routine(r)) if r.op.spec().class == Class::Matrix => Vec::new(),
         Launch::Piece(Piece::Routine(r)) => routine(&names.fresh(), r),
         Launch::Affine(..) | Launch::Piece(Piece::Attention(_)) => {
             unreachable!("not where results are exact")
@@ -145,6 +153,18 @@ fn scalar_args(launch: &Launch) -> &[ScalarArg] {
         Launch::Piece(Piece::Fold(_) | Piece::MatMul(_) | Piece::Attention(_))
         | Launch::Affine(..) => &[],
     }
+}
+
+/// Linear algebra, which the host does for every device.
+fn host_work(routine: &Routine, memory: &mut [Buffer]) {
+    let operand = |(buffer, ty): &(BufferId, Type)| {
+        let bytes = memory[buffer.index()].bytes()[..ty.bytes()].to_vec();
+        HostTensor::new(*ty, bytes.into()).unwrap()
+    };
+    let operands: Vec<HostTensor> = routine.inputs.iter().map(operand).collect();
+    let args: Vec<_> = operands.iter().map(Arg::Tensor).collect();
+    let result = interp::eval(&routine.op, &args).unwrap();
+    memory[routine.out.index()].bytes()[..result.bytes().len()].copy_from_slice(result.bytes());
 }
 
 /// Memory with nothing behind it.

@@ -53,6 +53,11 @@ fn instructions(seed: u64) -> Vec<Sample> {
 }
 
 impl Sample {
+    /// Whether all elements of the operands are numbers.
+    pub(super) fn is_finite(&self) -> bool {
+        self.args.iter().flatten().all(|x| x.to_f64().iter().all(|x| x.is_finite()))
+    }
+
     /// The types of the operands that are tensors.
     pub(super) fn types(&self) -> Vec<Type> {
         self.args.iter().flatten().map(|tensor| *tensor.ty()).collect()

@@ -1,0 +1,27 @@
+//! Linear algebra, one matrix of the batch after the other.
+
+use super::{
+    EvalError,
+    array::{Array, Data},
+};
+use crate::{Type, matrix::Problem, op::Op};
+
+/// The result of an op on matrices, whose operands have equal leading sizes.
+pub(super) fn run(op: &Op, out: Type, args: &[&Array]) -> Result<Array, EvalError> {
+    let types: Vec<Type> = args.iter().map(|x| x.ty).collect();
+    let problem =
+        Problem::new(op, &types, &out).ok_or(EvalError::Kind { wanted: "matrices", found: out })?;
+    let operands = args.iter().map(|x| x.floats()).collect::<Result<Vec<_>, _>>()?;
+    let mut results = vec![0.0; out.shape.numel()];
+    for i in 0..problem.batch() {
+        let of = |(k, x): (usize, &&[f64])| {
+            let n = problem.operand(k);
+            x.get(i * n..(i + 1) * n).unwrap_or_default().to_vec()
+        };
+        let own: Vec<Vec<f64>> = operands.iter().enumerate().map(of).collect();
+        let own: Vec<&[f64]> = own.iter().map(Vec::as_slice).collect();
+        let n = problem.result();
+        problem.compute(&own, &mut results[i * n..(i + 1) * n]);
+    }
+    Ok(Array::new(out, Data::Float(results)))
+}
