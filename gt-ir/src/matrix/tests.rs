@@ -146,10 +146,10 @@ fn systems_are_solved() {
             }
             let b = product(&t, &x, (n, n, 3));
             // What is outside the triangle is not read.
-            for at in 0..n * n {
+            for (at, x) in t.iter_mut().enumerate() {
                 let (i, j) = (at / n, at % n);
                 let out = if upper { j < i } else { j > i };
-                t[at] = if out || unit && i == j { f64::NAN } else { t[at] };
+                *x = if out || unit && i == j { f64::NAN } else { *x };
             }
             let op = Op::TriangularSolve(Triangle { upper, unit });
             close(&compute(op, &[(&t, n, n), (&b, n, 3)]), &x, 1e-12);

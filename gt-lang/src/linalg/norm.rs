@@ -16,13 +16,13 @@ pub enum MatrixNorm {
     /// The smallest sum of the absolute values of a row: `-inf`.
     NegInf,
     /// The largest sum of the absolute values of a column: `1`.
-    One,
+    L1,
     /// The smallest sum of the absolute values of a column: `-1`.
-    NegOne,
+    NegL1,
     /// The largest singular value: `2`.
-    Two,
+    L2,
     /// The smallest singular value: `-2`.
-    NegTwo,
+    NegL2,
 }
 
 /// A norm of the matrices in the last two axes, which disappear. PyTorch's default is
@@ -48,10 +48,10 @@ pub fn matrix_norm(a: &DynTensor, order: MatrixNorm) -> DynTensor {
         MatrixNorm::Nuclear => svdvals(a).sum(-1),
         MatrixNorm::Inf => rows().max(-1),
         MatrixNorm::NegInf => rows().min(-1),
-        MatrixNorm::One => columns().max(-1),
-        MatrixNorm::NegOne => columns().min(-1),
-        MatrixNorm::Two => svdvals(a).max(-1),
-        MatrixNorm::NegTwo => svdvals(a).min(-1),
+        MatrixNorm::L1 => columns().max(-1),
+        MatrixNorm::NegL1 => columns().min(-1),
+        MatrixNorm::L2 => svdvals(a).max(-1),
+        MatrixNorm::NegL2 => svdvals(a).min(-1),
     }
 }
 
@@ -59,5 +59,5 @@ pub fn matrix_norm(a: &DynTensor, order: MatrixNorm) -> DynTensor {
 #[must_use]
 #[track_caller]
 pub fn cond(a: &DynTensor) -> DynTensor {
-    matrix_norm(a, MatrixNorm::Two).div(&matrix_norm(a, MatrixNorm::NegTwo))
+    matrix_norm(a, MatrixNorm::L2).div(&matrix_norm(a, MatrixNorm::NegL2))
 }

@@ -128,10 +128,10 @@ fn norm(a: &Arguments<'_>, name: &str) -> Outcome<MatrixNorm> {
     [
         (f64::INFINITY, MatrixNorm::Inf),
         (f64::NEG_INFINITY, MatrixNorm::NegInf),
-        (1.0, MatrixNorm::One),
-        (-1.0, MatrixNorm::NegOne),
-        (2.0, MatrixNorm::Two),
-        (-2.0, MatrixNorm::NegTwo),
+        (1.0, MatrixNorm::L1),
+        (-1.0, MatrixNorm::NegL1),
+        (2.0, MatrixNorm::L2),
+        (-2.0, MatrixNorm::NegL2),
     ]
     .into_iter()
     .find(|(number, _)| *number == order)

@@ -59,9 +59,9 @@ pub(super) fn cases() -> Vec<Case> {
         ("svd, right", |x| linalg::svd(&spread(x)).2),
         ("pinv", |x| linalg::pinv(&spread(x))),
         ("nuclear norm", |x| linalg::matrix_norm(&spread(x), MatrixNorm::Nuclear)),
-        ("1-norm", |x| linalg::matrix_norm(&spread(x), MatrixNorm::One)),
+        ("1-norm", |x| linalg::matrix_norm(&spread(x), MatrixNorm::L1)),
         ("inf-norm", |x| linalg::matrix_norm(&spread(x), MatrixNorm::Inf)),
-        ("2-norm", |x| linalg::matrix_norm(&spread(x), MatrixNorm::Two)),
+        ("2-norm", |x| linalg::matrix_norm(&spread(x), MatrixNorm::L2)),
         ("cond", |x| linalg::cond(&spread(x))),
     ];
     let mut cases = Vec::new();
