@@ -11,7 +11,6 @@ rows! {
     "linalg.solve_triangular", "A B upper left=True unitriangular=False" => |a| triangular(a)?;
     "linalg.inv", "A" => |a| linalg::inv(a.t("A")?);
     "linalg.det", "A" => |a| linalg::det(a.t("A")?);
-    "linalg.det/singular", "A" => |a| linalg::det(a.t("A")?);
     "linalg.slogdet", "A" => |a| linalg::slogdet(a.t("A")?);
     "logdet", "A" => |a| logdet(a)?;
     "linalg.cholesky", "A upper=False" => |a| cholesky(a, "A")?;
