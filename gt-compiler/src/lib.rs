@@ -1,10 +1,10 @@
 //! The compiler and the engines: from graphs to running kernels.
 //!
 //! [`pipeline`] makes a [`gt_ir::Graph`] cheaper within a [`Numerics`] policy. [`Native`], the CPU
-//! engine, turns it into a [`Program`]: tiles of fused kernels (512-bit code of its own generator,
-//! else Cranelift's), matrix products by the `gemm` crate, a few plain routines; and runs it.
-//! [`Compile`] is the part that works in the background, [`Engine`] the interface that the worker
-//! which owns an engine sees.
+//! engine, turns it into a [`Program`]: tiles of fused kernels (AVX-512 and AVX2 code of its own
+//! generator, else Cranelift's), matrix products by the `gemm` crate, a few plain routines; and
+//! runs it. [`Compile`] is the part that works in the background, [`Engine`] the interface that the
+//! worker which owns an engine sees.
 //!
 //! This crate knows nothing of sessions, sockets or the user-facing tensor types. A verified graph
 //! never makes an engine panic.

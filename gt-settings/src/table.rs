@@ -47,7 +47,7 @@ pub const SETTINGS: &[Setting] = &[
     row(["cache", "GT_CACHE", ""], ["FOLDER", "the user's cache folder", "the folder of compiled programs, which later starts load instead of compiling (`off`: none)"]),
     row(["max_unpacked", "GT_MAX_UNPACKED", ""], ["BYTES", "1 GiB, or 16 times the size of the file if that is more", "the size that one packed file (`.npz`, `.pth`) may unpack to"]),
     row(["threads", "GT_THREADS", "--threads"], ["N", "one for each core that the process may use", "the number of threads that a kernel may use (a container's CPU quota counts)"]),
-    row(["simd", "GT_SIMD", ""], ["128", "the widest of the processor", "code for 128-bit vectors even where the processor has wider ones; results are the same"]),
+    row(["simd", "GT_SIMD", ""], ["256", "the widest of the processor", "code for vectors of at most 256 bits (`128`: of at most 128) even where the processor has wider ones; results are the same"]),
     row(["dump", "GT_DUMP", "--emit"], ["PASS", "none", "prints the graph after a compiler pass on standard error (`all`: after each pass)"]),
     row(["profile", "GT_PROFILE", ""], ["run.json", "none", "writes a profile of the program when it ends: where its time went, by line, op, kernel and signal (`gt-cli profile run.json` prints it; `%p` in the name: the number of the process)"]),
     row(["instruction_log", "GT_INSTRUCTION_LOG", "--log-file"], ["gt.log", "none", "writes every event of client, dispatcher and worker to this file, one line each (`%p` in the name: the number of the process)"]),

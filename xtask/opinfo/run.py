@@ -44,9 +44,9 @@ class Runner:
     def __init__(self, program, options):
         env = {"GT_CACHE": "off", **options.get("env", {})}
         self.subject = Subject(program, env)
-        self.narrow = None
-        if options["narrow"]:
-            self.narrow = Subject(program, {**env, "GT_SIMD": "128"})
+        self.narrow = {
+            bits: Subject(program, {**env, "GT_SIMD": bits}) for bits in options["narrow"]
+        }
 
     def order(self, case, dtype_name):
         """The order of differentiation of the case."""
@@ -65,10 +65,10 @@ class Runner:
         gradients = reference.leaves, reference.outer, reference.inner
         sent = frame(name_of(case.op), case.args, case.kwargs, *gradients)
         self.subject.send(sent)
-        if self.narrow:
-            self.narrow.send(sent)
+        for subject in self.narrow.values():
+            subject.send(sent)
         answer = self.subject.answer()
-        narrow = self.narrow.answer() if self.narrow else None
+        narrow = {bits: subject.answer() for bits, subject in self.narrow.items()}
         if answer["status"] != "computed":
             return answer["status"], answer["why"]
         return self.compared(case, reference, answer, narrow)
@@ -76,10 +76,10 @@ class Runner:
     def compared(self, case, reference, answer, narrow):
         if answer["plan"]:
             return "plan", answer["plan"]
-        if narrow is not None:
-            found = other_bits(answer, narrow)
+        for bits, other in narrow.items():
+            found = other_bits(answer, other)
             if found:
-                return "narrow", found
+                return "narrow", f"GT_SIMD={bits}: {found}"
         for stage, ours, theirs in zip(STAGES, answer["values"], reference.values):
             if len(ours) != len(theirs):
                 return "differ", f"{len(ours)} {stage}s, PyTorch {len(theirs)}"
@@ -148,11 +148,11 @@ def told_bits(x, y):
     starts = range(0, min(len(a), len(b)), size)
     at = next((i for i in starts if a[i : i + size] != b[i : i + size]), 0)
     hexes = [data[at : at + size][::-1].hex() for data in (a, b)]
-    return f"element {at // size} is {hexes[0]} with wide vectors, {hexes[1]} with GT_SIMD=128"
+    return f"element {at // size} is {hexes[0]} with the widest vectors, and here {hexes[1]}"
 
 
 def other_bits(answer, narrow):
-    """The place where 128-bit vectors gave a different answer."""
+    """The place where narrower vectors gave a different answer."""
     if narrow["status"] != "computed":
         return f"{narrow['status']}: {narrow.get('why')}"
     for stage, a, b in zip(STAGES, answer["values"], narrow["values"]):

@@ -129,7 +129,8 @@ fn insecure(value: &str) -> Option<Finding> {
 
 fn simd(value: &str) -> Option<Finding> {
     let what = format!("GT_SIMD={value} is not known, and has no effect");
-    (value != "128").then(|| Finding::advice(what, "GT_SIMD=128 for narrow vectors, or unset it"))
+    let known = ["128", "256"].contains(&value);
+    (!known).then(|| Finding::advice(what, "GT_SIMD=128 or 256 for narrower vectors, or unset it"))
 }
 
 fn threads(value: &str) -> Option<Finding> {

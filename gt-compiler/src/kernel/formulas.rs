@@ -105,6 +105,11 @@ pub(super) trait Formulas {
 
     /// `p * 2^n` for `p` around 1, rounded once; `n` as integer and as float.
     fn scale(&mut self, p: Self::V, n: Self::V, _: Self::V) -> Self::V {
+        self.scale_in_steps(p, n)
+    }
+
+    /// `p * 2^n` for `p` around 1, rounded once.
+    fn scale_in_steps(&mut self, p: Self::V, n: Self::V) -> Self::V {
         // In two steps, so that overflow and subnormal results come out right.
         let half = self.sar(n, 1);
         let rest = self.isub(n, half);
@@ -219,6 +224,11 @@ pub(super) trait Formulas {
 
     /// The magnitude of `v` with the sign of `x`; NaN stays NaN.
     fn with_sign_of(&mut self, v: Self::V, x: Self::V) -> Self::V {
+        self.magnitude_and_sign(v, x)
+    }
+
+    /// The same, by the bits of each.
+    fn magnitude_and_sign(&mut self, v: Self::V, x: Self::V) -> Self::V {
         let (bits, x_bits, mask, rest) =
             (self.as_int(v), self.as_int(x), self.i32(i32::MIN), self.i32(i32::MAX));
         let sign = self.and(x_bits, mask);

@@ -20,7 +20,13 @@ use cranelift_jit::{JITBuilder, JITModule};
 use cranelift_module::{Module, default_libcall_names};
 use serde::{Deserialize, Serialize};
 
-use super::{emit::emit, host, lanes::Target, nest::Nest, wide};
+use super::{
+    emit::emit,
+    host,
+    lanes::Target,
+    nest::Nest,
+    wide::{self, Vectors},
+};
 use crate::error::EngineError;
 
 /// A half-open range of loop iterations.
@@ -90,7 +96,7 @@ impl Drop for Memory {
 pub(crate) struct Compiler {
     isa: OwnedTargetIsa,
     target: Target,
-    wide: bool,
+    wide: Option<Vectors>,
     context: Context,
     builder_context: FunctionBuilderContext,
 }
@@ -100,15 +106,20 @@ fn codegen(error: impl std::fmt::Display) -> EngineError {
 }
 
 impl Compiler {
-    /// For this processor's widest vectors, or those of 128 bits if `GT_SIMD=128` says so. The bits
-    /// of results are the same.
+    /// For this processor's widest vectors, or those of at most 128 or 256 bits if `GT_SIMD` says
+    /// so. The bits of results are the same.
     pub(crate) fn new() -> Result<Compiler, EngineError> {
-        let narrow = gt_settings::var("GT_SIMD").is_some_and(|v| v == "128");
-        Compiler::with_vectors(wide::available() && !narrow)
+        let mut here = Vectors::here();
+        match gt_settings::var("GT_SIMD").as_deref() {
+            Some("128") => here.clear(),
+            Some("256") => here.retain(|vectors| *vectors == Vectors::Ymm),
+            _ => {}
+        }
+        Compiler::with_vectors(here.first().copied())
     }
 
-    /// With the wide generator, where it has code, or without.
-    pub(super) fn with_vectors(wide: bool) -> Result<Compiler, EngineError> {
+    /// With the wide generator for such vectors, where it has code, or without.
+    pub(super) fn with_vectors(wide: Option<Vectors>) -> Result<Compiler, EngineError> {
         let mut flags = settings::builder();
         for (name, value) in [
             ("opt_level", "speed"),
@@ -139,13 +150,18 @@ impl Compiler {
         let known = ["has_avx", "has_avx2", "has_fma", "has_avx512vl", "has_sse42"];
         let features: Vec<&str> =
             features.filter(|f| known.contains(f)).filter_map(|f| f.strip_prefix("has_")).collect();
-        format!("{}-bit ({})", if self.wide { 512 } else { 128 }, features.join(" "))
+        let bits = match self.wide {
+            Some(Vectors::Zmm) => 512,
+            Some(Vectors::Ymm) => 256,
+            None => 128,
+        };
+        format!("{bits}-bit ({})", features.join(" "))
     }
 
     /// The code of a nest; it depends on the nest and the processor alone.
     pub(crate) fn generate(&mut self, nest: &Nest) -> Result<Code, EngineError> {
-        if self.wide
-            && let Ok(generated) = wide::generate(nest)
+        if let Some(vectors) = self.wide
+            && let Ok(generated) = wide::generate(nest, vectors)
         {
             return Ok(Code { bytes: generated.bytes() });
         }
@@ -187,8 +203,8 @@ impl Compiler {
     /// A nest's code as text.
     pub(crate) fn dump(&mut self, nest: &Nest, what: Dump) -> Result<String, EngineError> {
         let mut why = String::new();
-        if self.wide {
-            match wide::generate(nest) {
+        if let Some(vectors) = self.wide {
+            match wide::generate(nest, vectors) {
                 Ok(generated) => return Ok(generated.listing()),
                 Err(wide::Unsupported(what)) => why = format!("; 128-bit: {what}\n"),
             }

@@ -3,10 +3,13 @@
 //! code. Nothing outside of the stores' places is written.
 #![expect(unsafe_code, reason = "calls kernels on memory of its own")]
 
+use std::iter::once;
+
 use gt_ir::{DType, testing::Source};
 
 use super::*;
 use crate::kernel::spec::PerLoop;
+use crate::kernel::wide::Vectors;
 
 /// Bytes nobody should write.
 const CANARY: u8 = 0xa5;
@@ -418,8 +421,8 @@ fn seeds(start: u64) -> std::ops::Range<u64> {
 }
 
 fn compilers() -> Vec<Compiler> {
-    let wide = [false, wide::available()];
-    wide.into_iter().map(|w| Compiler::with_vectors(w).unwrap()).collect()
+    let wide = Vectors::here().into_iter().map(Some);
+    once(None).chain(wide).map(|vectors| Compiler::with_vectors(vectors).unwrap()).collect()
 }
 
 #[test]
@@ -464,10 +467,12 @@ fn nest(seed: u64, dtypes: &[DType]) -> Nest {
 fn nearly_every_kernel_has_wide_code() {
     let dtypes =
         [DType::F32, DType::F32, DType::Bf16, DType::I32, DType::I64, DType::F64, DType::Bool];
-    let refused: Vec<&str> = seeds(0)
-        .filter_map(|seed| wide::generate(&nest(seed, &dtypes)).err().map(|e| e.0))
-        .collect();
-    assert!(refused.len() * 8 < seeds(0).count(), "{refused:?}");
+    for vectors in [Vectors::Ymm, Vectors::Zmm] {
+        let refused: Vec<&str> = seeds(0)
+            .filter_map(|seed| wide::generate(&nest(seed, &dtypes), vectors).err().map(|e| e.0))
+            .collect();
+        assert!(refused.len() * 8 < seeds(0).count(), "{vectors:?}: {refused:?}");
+    }
 }
 
 /// Every byte of the code belongs to an instruction, jumps lead to instructions, and constants lie
@@ -476,8 +481,9 @@ fn nearly_every_kernel_has_wide_code() {
 fn wide_code_is_instructions_throughout() {
     use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind};
     let dtypes = DType::ALL;
-    for seed in seeds(0) {
-        let Ok(generated) = wide::generate(&nest(seed, &dtypes)) else { continue };
+    let vectors = [Vectors::Ymm, Vectors::Zmm];
+    for (seed, vectors) in seeds(0).flat_map(|seed| vectors.map(|vectors| (seed, vectors))) {
+        let Ok(generated) = wide::generate(&nest(seed, &dtypes), vectors) else { continue };
         let bytes = generated.bytes();
         let mut all: Vec<Instruction> = Vec::new();
         for instruction in &mut Decoder::new(64, &bytes, DecoderOptions::NONE) {

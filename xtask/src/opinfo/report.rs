@@ -153,7 +153,7 @@ fn in_words(line: &Value) -> String {
         "differ" => "differs from PyTorch",
         "refused" => "is refused by GT and computed by PyTorch",
         "plan" => "has different bits as a plan",
-        "narrow" => "has different bits with GT_SIMD=128",
+        "narrow" => "has different bits with narrower vectors",
         "panic" => "panics",
         "crash" => "ends the process",
         "absent" => "is not in GT",

@@ -23,7 +23,7 @@ impl Options {
         let kinds: Vec<&str> = most.iter().map(|(kind, _)| *kind).collect();
         let most: serde_json::Map<String, Value> =
             most.iter().map(|(kind, n)| ((*kind).to_owned(), json!(n))).collect();
-        let narrow = has_wide_vectors();
+        let narrow = narrower_vectors();
         Options(json!({
             "ops": ops, "kinds": kinds, "most": most, "narrow": narrow, "env": {},
         }))
@@ -45,13 +45,23 @@ impl Options {
     fn shard(&self, n: usize, of: usize) -> String {
         let mut options = self.0.clone();
         (options["shard"], options["shards"]) = (json!(n), json!(of));
+        if let (2.., Some(narrow)) = (of, self.0["narrow"].as_array()) {
+            // The programs divide the widths among them.
+            let own = narrow.iter().enumerate().filter(|(i, _)| i % of == n);
+            options["narrow"] = own.map(|(_, bits)| bits.clone()).collect();
+        }
         options.to_string()
     }
 }
 
-/// Whether `GT_SIMD=128` changes the code for this processor.
-fn has_wide_vectors() -> bool {
-    std::fs::read_to_string("/proc/cpuinfo").is_ok_and(|text| text.contains("avx512f"))
+/// The values of `GT_SIMD` that change the code for this processor.
+fn narrower_vectors() -> Vec<&'static str> {
+    let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    match (text.contains("avx512f"), text.contains("avx2")) {
+        (true, _) => vec!["128", "256"],
+        (_, true) => vec!["128"],
+        _ => vec![],
+    }
 }
 
 /// Runs the programs to their end, and adds every line to the report.

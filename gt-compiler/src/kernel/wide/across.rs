@@ -19,7 +19,7 @@ impl Emitter<'_> {
         for store in &nest.spec.stores {
             let dtype = accumulated(nest.spec.node(store.value).dtype);
             let n = if store.fold.is_some() { nest.accumulators(dtype) as i32 } else { 0 };
-            let at = self.f.reserve(n * bytes(dtype) * self.unroll as i32);
+            let at = self.f.reserve(n * bytes(dtype, self.f.vectors) * self.unroll as i32);
             self.rows_at.push(at);
         }
     }
@@ -27,12 +27,12 @@ impl Emitter<'_> {
     /// Accumulator `j` of vector `u` of a store, or the one the position along the row says.
     fn slot(&self, i: usize, dtype: DType, (u, j): (usize, usize), index: Option<Reg>) -> Mem {
         let at = u * self.nest.accumulators(dtype) + j;
-        let disp = self.rows_at[i] + at as i32 * bytes(dtype);
+        let disp = self.rows_at[i] + at as i32 * bytes(dtype, self.f.vectors);
         Mem { base: Base::Frame, index: index.map(|r| (r, 1)), disp }
     }
 
     fn load_slot(&mut self, mem: Mem, dtype: DType) -> Value {
-        let wide = dtype.size() == 8;
+        let (wide, half) = (dtype.size() == 8, self.f.vectors.bytes());
         let width = if wide { Width::Double } else { Width::Word };
         let mut load = |at: i32| {
             let dst = self.f.reg(Class::Vector);
@@ -40,7 +40,7 @@ impl Emitter<'_> {
             self.f.push(Inst { mem, ..Inst::new(Op::Load(width), Some(dst), &[]) });
             Source::Reg(dst)
         };
-        if wide { Value::Pair([load(0), load(64)]) } else { Value::Lanes(load(0)) }
+        if wide { Value::Pair([load(0), load(half)]) } else { Value::Lanes(load(0)) }
     }
 
     fn store_slot(&mut self, mem: Mem, value: Value) -> Result<(), Unsupported> {
@@ -51,7 +51,7 @@ impl Emitter<'_> {
         };
         for (half, value) in halves.into_iter().flatten().enumerate() {
             let value = self.f.held(value);
-            let mem = Some(Mem { disp: mem.disp + 64 * half as i32, ..mem });
+            let mem = Some(Mem { disp: mem.disp + self.f.vectors.bytes() * half as i32, ..mem });
             self.f.push(Inst { mem, ..Inst::new(Op::Store(width), None, &[value]) });
         }
         Ok(())
@@ -87,7 +87,7 @@ impl Emitter<'_> {
         let mask = self.nest.accumulators(dtype) as i32 - 1;
         let index = self.along_row.map(|row| {
             let position = self.general(Op::And(mask), &[row], None);
-            self.general(Op::Multiply(bytes(dtype)), &[position], None)
+            self.general(Op::Multiply(bytes(dtype, self.f.vectors)), &[position], None)
         });
         let slot = self.slot(i, dtype, (u, 0), index);
         let before = self.load_slot(slot, dtype);

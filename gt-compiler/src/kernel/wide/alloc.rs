@@ -1,13 +1,17 @@
 //! Registers for virtual registers, by linear scan.
 //!
 //! A value lives from its first definition to its last use, or to the end of a loop it enters from
-//! outside. Where registers run out, what is used least (inner loops counting more) lies in the
-//! frame instead, and constants in the pool. Three vectors, two masks and two general registers are
-//! left to the encoder for what does not lie in a register.
+//! outside. Where registers run out, what is used least for the time that it would keep one (inner
+//! loops counting more) lies in the frame instead, and constants in the pool. Three vectors, two
+//! masks and two general registers are left to the encoder for what does not lie in a register.
+//! With vectors of 256 bits a mask is a vector.
 
 use std::fmt::Write;
 
-use super::ir::{ARGUMENTS, Base, Class, Function, Inst, Op, Reg, Source};
+use super::{
+    ir::{ARGUMENTS, Base, Class, Function, Inst, Op, Reg, Source},
+    isa::Vectors,
+};
 
 /// The place of a virtual register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,17 +28,41 @@ pub(super) struct Allocation {
     pub(super) frame: i32,
     /// The place where calls of the host, if there are any, keep registers and lanes.
     pub(super) calls: i32,
+    /// The place for vectors whose lanes are handled one by one.
+    pub(super) lanes: i32,
 }
 
-/// Bytes for calls: every vector, three more for lanes, masks and general registers.
-const CALLS: i32 = 64 * (VECTORS.len() as i32 + 3 + 1 + 2);
+/// The registers that hold values.
+pub(super) struct Registers {
+    pub(super) vectors: &'static [u8],
+    pub(super) masks: &'static [u8],
+    pub(super) generals: &'static [u8],
+}
 
-pub(super) const VECTORS: &[u8] = &[
-    0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25,
-    26, 27, 28,
-];
-pub(super) const MASKS: &[u8] = &[1, 2, 3, 4, 5];
-pub(super) const GENERALS: &[u8] = &[1, 2, 6, 7, 8, 9, 10, 3, 12, 13, 14, 15];
+const ZMM: Registers = Registers {
+    vectors: &[
+        0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24,
+        25, 26, 27, 28,
+    ],
+    masks: &[1, 2, 3, 4, 5],
+    generals: &[1, 2, 6, 7, 8, 9, 10, 3, 12, 13, 14, 15],
+};
+const YMM: Registers =
+    Registers { vectors: &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11], masks: &[], ..ZMM };
+
+impl Registers {
+    pub(super) fn of(vectors: Vectors) -> Registers {
+        match vectors {
+            Vectors::Ymm => YMM,
+            Vectors::Zmm => ZMM,
+        }
+    }
+
+    /// Bytes for calls: every vector, three more for lanes, masks and general registers.
+    fn kept(&self) -> i32 {
+        64 * (self.vectors.len() as i32 + 3 + 1 + 2)
+    }
+}
 
 /// Positions from definition to last use: even ones read, odd ones write.
 #[derive(Clone, Copy)]
@@ -42,6 +70,7 @@ struct Interval {
     reg: Reg,
     start: usize,
     end: usize,
+    /// Uses for each position.
     weight: f32,
     /// The instruction that makes it, if it is a constant.
     constant: Option<usize>,
@@ -78,6 +107,7 @@ fn intervals(f: &Function) -> Vec<Interval> {
         if interval.constant.is_some() {
             interval.weight *= 0.5;
         }
+        interval.weight /= (interval.end - interval.start + 1) as f32;
     }
     found.sort_by_key(|i| i.start);
     found
@@ -109,17 +139,23 @@ impl File {
 }
 
 pub(super) fn allocate(f: &Function) -> Allocation {
-    let mut files = [File::new(VECTORS, 64), File::new(MASKS, 8), File::new(GENERALS, 8)];
+    let registers = Registers::of(f.vectors);
+    let mut files = [
+        File::new(registers.vectors, f.vectors.bytes()),
+        File::new(registers.masks, 8),
+        File::new(registers.generals, 8),
+    ];
     let mut out = Allocation {
         places: vec![Place::Register(0); f.classes.len()],
         frame: ARGUMENTS + f.reserved,
         calls: 0,
+        lanes: 0,
     };
     for current in intervals(f) {
-        let file = &mut files[match f.classes[current.reg.0 as usize] {
-            Class::Vector => 0,
-            Class::Mask => 1,
-            Class::General => 2,
+        let file = &mut files[match (f.classes[current.reg.0 as usize], f.vectors) {
+            (Class::Vector, _) | (Class::Mask, Vectors::Ymm) => 0,
+            (Class::Mask, Vectors::Zmm) => 1,
+            (Class::General, _) => 2,
         }];
         file.expire(current.start);
         if let Some(register) = file.free.pop() {
@@ -150,7 +186,11 @@ pub(super) fn allocate(f: &Function) -> Allocation {
     out.frame = (out.frame + 63) / 64 * 64;
     if f.insts.iter().any(|i| matches!(i.op, Op::Call { .. })) {
         out.calls = out.frame;
-        out.frame += CALLS;
+        out.frame += registers.kept();
+    }
+    if f.vectors == Vectors::Ymm {
+        out.lanes = out.frame;
+        out.frame += 128;
     }
     out
 }
@@ -160,9 +200,10 @@ pub(super) fn listing(f: &Function, allocation: &Allocation) -> String {
     let mut out = String::new();
     let name = |r: Reg| match allocation.places[r.0 as usize] {
         Place::Register(n) => match f.classes[r.0 as usize] {
+            Class::General => format!("r{n}"),
+            Class::Vector | Class::Mask if f.vectors == Vectors::Ymm => format!("ymm{n}"),
             Class::Vector => format!("zmm{n}"),
             Class::Mask => format!("k{n}"),
-            Class::General => format!("r{n}"),
         },
         Place::Frame(at) => format!("[frame+{at}]"),
         Place::Constant(i) => match (f.insts[i].op, f.insts[i].sources.first()) {

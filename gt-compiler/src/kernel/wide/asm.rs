@@ -1,5 +1,5 @@
-//! Bytes of instructions: EVEX for 512-bit vectors, VEX for masks, the ordinary ones for addresses
-//! and jumps.
+//! Bytes of instructions: EVEX for 512-bit vectors, VEX for those of 256 bits and for masks, the
+//! ordinary ones for addresses and jumps.
 //!
 //! It knows encodings only: which registers and operands an instruction gets is said by the caller.
 //! Constants are gathered in a pool behind the code and reached relative to the instruction, so
@@ -7,7 +7,9 @@
 
 use std::collections::BTreeMap;
 
-use super::isa::{self, Evex, General, Vex};
+use smallvec::SmallVec;
+
+use super::isa::{self, General, Packed, Vectors, Vex};
 
 /// The last operand of an instruction.
 #[derive(Clone, Copy, Debug)]
@@ -50,8 +52,8 @@ enum Fixup {
     Pool { at: usize, end: usize, offset: u32 },
 }
 
-#[derive(Default)]
 pub(super) struct Asm {
+    vectors: Vectors,
     code: Vec<u8>,
     pool: Vec<u8>,
     words: BTreeMap<u32, u32>,
@@ -63,55 +65,90 @@ pub(super) struct Asm {
 }
 
 impl Asm {
+    pub(super) fn new(vectors: Vectors) -> Asm {
+        Asm {
+            vectors,
+            code: Vec::new(),
+            pool: Vec::new(),
+            words: BTreeMap::new(),
+            doubles: BTreeMap::new(),
+            ramps: BTreeMap::new(),
+            wide_ramps: BTreeMap::new(),
+            fixups: Vec::new(),
+            labels: BTreeMap::new(),
+        }
+    }
+
+    /// How often the pool has a constant of so many bytes: in each lane of a vector of 256 bits,
+    /// whose instructions read whole vectors only.
+    fn copies(&self, bytes: usize) -> usize {
+        match self.vectors {
+            Vectors::Ymm => self.vectors.bytes() as usize / bytes,
+            Vectors::Zmm => 1,
+        }
+    }
+
     /// The place of a 32-bit constant in the pool.
     pub(super) fn word(&mut self, bits: u32) -> Operand {
-        let pool = &mut self.pool;
+        let (n, pool) = (self.copies(4), &mut self.pool);
         let at = *self.words.entry(bits).or_insert_with(|| {
-            pool.extend(bits.to_le_bytes());
-            pool.len() as u32 - 4
+            (0..n).for_each(|_| pool.extend(bits.to_le_bytes()));
+            (pool.len() - 4 * n) as u32
         });
         Operand::Pool(at)
     }
 
     /// The place of the vector `0, step, 2 * step, ..` in the pool.
     pub(super) fn ramp(&mut self, step: i32) -> Operand {
-        let pool = &mut self.pool;
+        let (n, pool) = (self.vectors.lanes(), &mut self.pool);
         let at = *self.ramps.entry(step).or_insert_with(|| {
-            (0..16).for_each(|i| pool.extend(step.wrapping_mul(i).to_le_bytes()));
-            pool.len() as u32 - 64
+            (0..n as i32).for_each(|i| pool.extend(step.wrapping_mul(i).to_le_bytes()));
+            (pool.len() - 4 * n) as u32
         });
         Operand::Pool(at)
     }
 
     /// The place of a 64-bit constant in the pool.
     pub(super) fn double(&mut self, bits: u64) -> Operand {
-        let pool = &mut self.pool;
+        let (n, pool) = (self.copies(8), &mut self.pool);
         let at = *self.doubles.entry(bits).or_insert_with(|| {
-            pool.extend(bits.to_le_bytes());
-            pool.len() as u32 - 8
+            (0..n).for_each(|_| pool.extend(bits.to_le_bytes()));
+            (pool.len() - 8 * n) as u32
         });
         Operand::Pool(at)
     }
 
-    /// The place of a ramp of eight lanes in the pool.
+    /// The place of a ramp in lanes of 64 bits in the pool.
     pub(super) fn wide_ramp(&mut self, step: i64) -> Operand {
-        let pool = &mut self.pool;
+        let (n, pool) = (self.vectors.lanes() / 2, &mut self.pool);
         let at = *self.wide_ramps.entry(step).or_insert_with(|| {
-            (0..8).for_each(|i| pool.extend(step.wrapping_mul(i).to_le_bytes()));
-            pool.len() as u32 - 64
+            (0..n as i64).for_each(|i| pool.extend(step.wrapping_mul(i).to_le_bytes()));
+            (pool.len() - 8 * n) as u32
         });
         Operand::Pool(at)
     }
 
-    /// `op reg, second, operand`.
-    pub(super) fn evex(
+    /// `op reg, second, operand`. Vectors of 256 bits know no masks here, and their operand in
+    /// memory is a whole vector.
+    pub(super) fn packed(
         &mut self,
-        op: Evex,
+        op: Packed,
         reg: u8,
         second: u8,
         operand: Operand,
         with: Modifiers,
     ) {
+        match self.vectors {
+            Vectors::Zmm => self.evex(op, reg, second, operand, with),
+            Vectors::Ymm => {
+                debug_assert_eq!(with.mask, 0, "{}", op.name);
+                let imm: SmallVec<[u8; 1]> = with.imm.into_iter().collect();
+                self.vex_with(op.on_ymm(), reg, second, operand, &imm);
+            }
+        }
+    }
+
+    fn evex(&mut self, op: Packed, reg: u8, second: u8, operand: Operand, with: Modifiers) {
         let mut second = second;
         let (b, x) = match operand {
             Operand::Register(r) => (r >> 3 & 1, r >> 4 & 1),
@@ -165,7 +202,7 @@ impl Asm {
         }
     }
 
-    /// A VEX instruction on masks and general registers.
+    /// A VEX instruction.
     pub(super) fn vex(&mut self, op: Vex, reg: u8, second: u8, operand: Operand) {
         self.vex_with(op, reg, second, operand, &[]);
     }

@@ -2,11 +2,11 @@
 //! one lane after the other.
 
 use super::{
-    alloc::{GENERALS, MASKS, VECTORS},
+    alloc::Registers,
     asm::{Address, Modifiers, Operand, RSP},
     encode::{Encoder, MASK, RAX},
     ir::Inst,
-    isa,
+    isa::{self, Vex},
 };
 use crate::kernel::host;
 
@@ -30,16 +30,17 @@ impl Encoder<'_> {
             true => (isa::LOAD_PS, isa::KMOVW_LOAD, isa::MOV_LOAD),
             false => (isa::STORE_PS, isa::KMOVW_STORE, isa::MOV_STORE),
         };
-        for (i, &n) in VECTORS.iter().enumerate() {
+        let registers = Registers::of(self.vectors());
+        for (i, &n) in registers.vectors.iter().enumerate() {
             let at = self.frame(3 + i);
-            self.asm.evex(vector, n, 0, at, Modifiers::default());
+            self.asm.packed(vector, n, 0, at, Modifiers::default());
         }
-        let line = self.allocation.calls + 64 * (3 + VECTORS.len() as i32);
-        for (i, &n) in MASKS.iter().enumerate() {
+        let line = self.allocation.calls + 64 * (3 + registers.vectors.len() as i32);
+        for (i, &n) in registers.masks.iter().enumerate() {
             let at = Operand::Memory(Address::frame(line + 8 * i as i32));
             self.asm.vex(mask, n, 0, at);
         }
-        for (i, &n) in GENERALS.iter().enumerate() {
+        for (i, &n) in registers.generals.iter().enumerate() {
             let at = Operand::Memory(Address::frame(line + 64 + 8 * i as i32));
             self.asm.general(general, n, at, &[]);
         }
@@ -49,32 +50,48 @@ impl Encoder<'_> {
         let operands: Vec<u8> = (0..inst.sources.len()).map(|i| self.vector(inst, i)).collect();
         for (i, &n) in operands.iter().enumerate() {
             let at = self.frame(i);
-            self.asm.evex(isa::STORE_PS, n, 0, at, Modifiers::default());
+            self.asm.packed(isa::STORE_PS, n, 0, at, Modifiers::default());
         }
         let mask = inst.mask.map(|k| self.mask_reg(k, MASK[0]));
         self.to(inst, |e, d| {
             let done = e.labels.next().unwrap_or(0);
             if let Some(k) = mask {
-                e.asm.vex(isa::KORTESTW, k, 0, Operand::Register(k));
+                e.test(k);
                 e.asm.jump(Some(EQUAL), done);
             }
             let result = e.frame(2);
-            e.asm.evex(isa::STORE_PS, d, 0, result, Modifiers::default());
+            e.asm.packed(isa::STORE_PS, d, 0, result, Modifiers::default());
             e.keep(false);
             match mask {
-                Some(k) => e.asm.vex(isa::KMOVW_TO, R12, 0, Operand::Register(k)),
+                Some(k) => e.asm.vex(e.mask_bits(), R12, 0, Operand::Register(k)),
                 None => e.asm.constant(R12, 0xffff),
             }
             e.lanes(operands.len(), function, wide);
             e.keep(true);
-            e.asm.evex(isa::LOAD_PS, d, 0, result, Modifiers::default());
+            e.asm.packed(isa::LOAD_PS, d, 0, result, Modifiers::default());
             e.asm.label(done);
         });
     }
 
+    /// Compares a mask with nothing.
+    fn test(&mut self, mask: u8) {
+        if self.is_ymm() {
+            self.asm.vex(isa::VMOVMSKPS, RAX, 0, Operand::Register(mask));
+            self.asm.general(isa::CMP_BYTE, 0, Operand::Register(RAX), &[0]);
+        } else {
+            self.asm.vex(isa::KORTESTW, mask, 0, Operand::Register(mask));
+        }
+    }
+
+    /// The instruction that moves the bits of a mask to a general register.
+    fn mask_bits(&self) -> Vex {
+        if self.is_ymm() { isa::VMOVMSKPS } else { isa::KMOVW_TO }
+    }
+
     fn lanes(&mut self, n_operands: usize, function: host::Function, wide: bool) {
         let (body, next) = (self.labels.next().unwrap_or(0), self.labels.next().unwrap_or(0));
-        let (size, lanes) = if wide { (8, 8) } else { (4, 16) };
+        let size = if wide { 8 } else { 4 };
+        let lanes = self.vectors().bytes() as u8 / size;
         let (load, store) = match wide {
             true => (isa::MOVSD, isa::MOVSD_STORE),
             false => (isa::MOVSS, isa::MOVSS_STORE),

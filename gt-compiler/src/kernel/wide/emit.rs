@@ -11,6 +11,7 @@ use smallvec::{SmallVec, smallvec};
 use super::{
     Unsupported,
     ir::{Base, Class, Function, Inst, Mem, Op, Reg, Source},
+    isa::Vectors,
     lanes::Value,
 };
 use crate::kernel::{
@@ -18,9 +19,7 @@ use crate::kernel::{
     spec::{Access, Expr, ExprId, FoldOrder, Store, accumulated},
 };
 
-pub(super) const LANES: usize = 16;
-
-/// An accumulator of sixteen lanes; elements of four bytes need the first register only.
+/// An accumulator of a vector's lanes; elements of four bytes need the first register only.
 pub(super) type Sum = [Reg; 2];
 
 /// A value in each vector handled together, or once for all.
@@ -64,10 +63,10 @@ pub(super) struct Emitter<'n> {
     pub(super) ranges: [(Reg, Reg); 2],
 }
 
-pub(super) fn emit(nest: &Nest) -> Result<Function, Unsupported> {
+pub(super) fn emit(nest: &Nest, vectors: Vectors) -> Result<Function, Unsupported> {
     check(nest)?;
     let (depth, varying) = nest.depths();
-    let mut f = Function::default();
+    let mut f = Function::new(vectors);
     let argument = |f: &mut Function, i: i32| {
         let dst = f.reg(Class::General);
         let mem = Some(Mem { base: Base::Frame, index: None, disp: 8 * i });
@@ -77,7 +76,7 @@ pub(super) fn emit(nest: &Nest) -> Result<Function, Unsupported> {
     let arguments = argument(&mut f, 0);
     let ranges = [1, 3].map(|i| (argument(&mut f, i), argument(&mut f, i + 1)));
     let n = nest.spec.nodes.len();
-    let unroll = unroll(nest);
+    let unroll = unroll(nest, vectors);
     let mut e = Emitter {
         nest,
         f,
@@ -114,17 +113,18 @@ fn check(nest: &Nest) -> Result<(), Unsupported> {
 }
 
 /// Vectors in a block.
-fn unroll(nest: &Nest) -> usize {
+fn unroll(nest: &Nest, vectors: Vectors) -> usize {
     let Some(vector) = nest.vector else { return 1 };
-    let vectors = nest.extent(vector).div_ceil(LANES);
+    let lanes = vectors.lanes();
+    let n_vectors = nest.extent(vector).div_ceil(lanes);
     if nest.folds() && nest.is_reduce(vector) {
-        return nest.accumulators(DType::F32).div_ceil(LANES);
+        return nest.accumulators(DType::F32).div_ceil(lanes);
     }
     if nest.spec.accesses().any(|a| !matches!(nest.stride(a, vector), 0 | 1)) {
         return 1; // more lanes far apart would not fit the first cache
     }
     if nest.gathers_rows() {
-        return unroll_across(nest, vectors);
+        return unroll_across(nest, n_vectors, vectors);
     }
     const LONGEST_POLYNOMIAL: u32 = 16;
     let instructions = || nest.spec.nodes.iter().map(|n| n.expr.instructions());
@@ -136,7 +136,7 @@ fn unroll(nest: &Nest) -> usize {
         24..80 => 2,
         _ => 1,
     };
-    match vectors {
+    match n_vectors {
         0..4 => 1,
         4..8 => most.min(2),
         _ => most,
@@ -149,19 +149,19 @@ const ROWS_BLOCK: usize = 16 << 10;
 
 /// Vectors of a block, of as many as a row has: neighbors share lines and pages of what is walked
 /// down.
-fn unroll_across(nest: &Nest, vectors: usize) -> usize {
+fn unroll_across(nest: &Nest, n_vectors: usize, vectors: Vectors) -> usize {
     let of = |store: &Store| {
         let dtype = accumulated(nest.spec.node(store.value).dtype);
-        nest.accumulators(dtype) * bytes(dtype) as usize
+        nest.accumulators(dtype) * bytes(dtype, vectors) as usize
     };
     let folds = nest.spec.stores.iter().filter(|s| s.fold.is_some());
     let fit = ROWS_BLOCK / folds.map(of).sum::<usize>().max(1);
-    [4, 2].into_iter().find(|&u| u <= fit && u <= vectors).unwrap_or(1)
+    [4, 2].into_iter().find(|&u| u <= fit && u <= n_vectors).unwrap_or(1)
 }
 
-/// Bytes of one accumulator of sixteen lanes.
-pub(super) fn bytes(dtype: DType) -> i32 {
-    if dtype.size() == 8 { 128 } else { 64 }
+/// Bytes of one accumulator of a vector's lanes.
+pub(super) fn bytes(dtype: DType, vectors: Vectors) -> i32 {
+    if dtype.size() == 8 { 2 * vectors.bytes() } else { vectors.bytes() }
 }
 
 impl Emitter<'_> {
@@ -246,7 +246,8 @@ impl Emitter<'_> {
         if self.nest.vector != Some(at) {
             return self.counted(at, index, high, 1, |_, _| Ok(part));
         }
-        let block = LANES * self.unroll;
+        let lanes = self.f.vectors.lanes();
+        let block = lanes * self.unroll;
         let fixed = !self.is_split(at);
         let extent = self.nest.extent(at);
         if !fixed || extent >= block {
@@ -258,7 +259,7 @@ impl Emitter<'_> {
         }
         if !self.nest.is_reduce(at) || self.unroll == 1 {
             return self
-                .counted(at, index, high, LANES, |e, i| Ok(Part::Tail(0, e.lanes_left(high, i))));
+                .counted(at, index, high, lanes, |e, i| Ok(Part::Tail(0, e.lanes_left(high, i))));
         }
         // Each vector has its own accumulators.
         let exit = self.f.label();
@@ -266,7 +267,7 @@ impl Emitter<'_> {
             self.jump(index, high, false, exit);
             let mask = self.lanes_left(high, index);
             self.iteration(at, index, Part::Tail(u, mask))?;
-            self.advance(index, LANES);
+            self.advance(index, lanes);
         }
         self.f.push(Inst::new(Op::Label(exit), None, &[]));
         Ok(())

@@ -8,12 +8,13 @@ use super::{
     alloc::{Allocation, Place},
     asm::{Address, Asm, Modifiers, Operand, RBP, RSP},
     ir::{Base, Class, Function, Inst, Mem, Op, Reg, Source},
-    isa::{self, Evex},
+    isa::{self, Packed, Vectors},
 };
 
 /// Free for the encoder.
-pub(super) const VECTOR: [u8; 3] = [29, 30, 31];
 pub(super) const MASK: [u8; 2] = [6, 7];
+/// As `MASK`, of masks that are vectors.
+pub(super) const YMM_MASK: u8 = 12;
 pub(super) const RAX: u8 = 0;
 pub(super) const R11: u8 = 11;
 const SAVED: [u8; 5] = [3, 12, 13, 14, 15];
@@ -21,6 +22,8 @@ const SAVED: [u8; 5] = [3, 12, 13, 14, 15];
 pub(super) struct Encoder<'f> {
     f: &'f Function,
     pub(super) allocation: &'f Allocation,
+    /// Vectors free for the encoder.
+    pub(super) vector: [u8; 3],
     pub(super) asm: Asm,
     /// Labels within calls.
     pub(super) labels: std::ops::RangeFrom<u32>,
@@ -28,7 +31,12 @@ pub(super) struct Encoder<'f> {
 
 /// The bytes of a function.
 pub(super) fn encode(f: &Function, allocation: &Allocation) -> Vec<u8> {
-    let mut e = Encoder { f, allocation, asm: Asm::default(), labels: 1 << 24.. };
+    let vector = match f.vectors {
+        Vectors::Ymm => [13, 14, 15],
+        Vectors::Zmm => [29, 30, 31],
+    };
+    let asm = Asm::new(f.vectors);
+    let mut e = Encoder { f, allocation, vector, asm, labels: 1 << 24.. };
     e.prologue();
     f.insts.iter().for_each(|inst| e.inst(inst));
     e.epilogue();
@@ -62,7 +70,7 @@ impl Encoder<'_> {
     }
 
     /// A constant of the pool, and the instruction that puts it in a register.
-    fn pooled(&mut self, inst: usize) -> (Operand, Evex) {
+    fn pooled(&mut self, inst: usize) -> (Operand, Packed) {
         match (self.f.insts[inst].op, self.f.insts[inst].sources.first()) {
             (Op::Ramp(step), _) => (self.asm.ramp(step), isa::LOAD_PS),
             (Op::WideRamp(step), _) => (self.asm.wide_ramp(step), isa::LOAD_PS),
@@ -74,32 +82,40 @@ impl Encoder<'_> {
 
     fn load_constant(&mut self, to: u8, inst: usize) {
         let (operand, op) = self.pooled(inst);
-        self.asm.evex(op, to, 0, operand, Modifiers::default());
+        self.asm.packed(op, to, 0, operand, Modifiers::default());
+    }
+
+    pub(super) fn vectors(&self) -> Vectors {
+        self.f.vectors
+    }
+
+    pub(super) fn is_ymm(&self) -> bool {
+        self.f.vectors == Vectors::Ymm
     }
 
     /// A source in a vector register.
     pub(super) fn vector(&mut self, inst: &Inst, i: usize) -> u8 {
         match inst.sources[i] {
-            Source::Reg(r) => self.vector_reg(r, VECTOR[i]),
+            Source::Reg(r) => self.vector_reg(r, self.vector[i]),
             Source::Const(bits) => {
                 let word = self.asm.word(bits);
-                self.asm.evex(isa::VBROADCASTSS, VECTOR[i], 0, word, Modifiers::default());
-                VECTOR[i]
+                self.asm.packed(isa::VBROADCASTSS, self.vector[i], 0, word, Modifiers::default());
+                self.vector[i]
             }
             Source::Wide(bits) => {
                 let double = self.asm.double(bits);
-                self.asm.evex(isa::VBROADCASTSD, VECTOR[i], 0, double, Modifiers::default());
-                VECTOR[i]
+                self.asm.packed(isa::VBROADCASTSD, self.vector[i], 0, double, Modifiers::default());
+                self.vector[i]
             }
         }
     }
 
-    fn vector_reg(&mut self, r: Reg, scratch: u8) -> u8 {
+    pub(super) fn vector_reg(&mut self, r: Reg, scratch: u8) -> u8 {
         match self.place(r) {
             Place::Register(n) => return n,
             Place::Frame(at) => {
                 let from = Operand::Memory(Address::frame(at));
-                self.asm.evex(isa::LOAD_PS, scratch, 0, from, Modifiers::default());
+                self.asm.packed(isa::LOAD_PS, scratch, 0, from, Modifiers::default());
             }
             Place::Constant(inst) => self.load_constant(scratch, inst),
         }
@@ -125,6 +141,7 @@ impl Encoder<'_> {
     pub(super) fn mask_reg(&mut self, r: Reg, scratch: u8) -> u8 {
         match self.place(r) {
             Place::Register(n) => n,
+            Place::Frame(_) if self.is_ymm() => self.vector_reg(r, YMM_MASK),
             Place::Frame(at) => {
                 self.asm.vex(isa::KMOVW_LOAD, scratch, 0, Operand::Memory(Address::frame(at)));
                 scratch
@@ -163,9 +180,12 @@ impl Encoder<'_> {
     pub(super) fn to(&mut self, inst: &Inst, write: impl FnOnce(&mut Self, u8)) {
         let Some(dst) = inst.dst else { return };
         let place = self.place(dst);
-        let class = self.f.classes[dst.0 as usize];
+        let class = match self.f.classes[dst.0 as usize] {
+            Class::Mask if self.is_ymm() => Class::Vector,
+            class @ (Class::Vector | Class::Mask | Class::General) => class,
+        };
         let scratch = match class {
-            Class::Vector => VECTOR[2],
+            Class::Vector => self.vector[2],
             Class::Mask => MASK[1],
             Class::General => RAX,
         };
@@ -179,7 +199,7 @@ impl Encoder<'_> {
         let Place::Frame(at) = place else { return };
         let at = Operand::Memory(Address::frame(at));
         match class {
-            Class::Vector => self.asm.evex(isa::STORE_PS, register, 0, at, Modifiers::default()),
+            Class::Vector => self.asm.packed(isa::STORE_PS, register, 0, at, Modifiers::default()),
             Class::Mask => self.asm.vex(isa::KMOVW_STORE, register, 0, at),
             Class::General => self.asm.general(isa::MOV_STORE, register, at, &[]),
         }
@@ -192,7 +212,7 @@ impl Encoder<'_> {
             Base::Reg(r) => self.general_reg(r, RAX),
         };
         let index = mem.index.map(|(r, scale)| match self.f.classes[r.0 as usize] {
-            Class::Vector => (self.vector_reg(r, VECTOR[1]), scale),
+            Class::Vector => (self.vector_reg(r, self.vector[1]), scale),
             Class::Mask | Class::General => (self.general_reg(r, R11), scale),
         });
         Address { base, index, disp: mem.disp }
@@ -209,24 +229,22 @@ impl Encoder<'_> {
 
     /// Each op has its arm here, so that the compiler names the one without an encoding.
     fn inst(&mut self, inst: &Inst) {
+        if self.is_ymm() && self.on_ymm(inst) {
+            return;
+        }
         match inst.op {
             Op::Binary(op, imm) | Op::Compare(op, imm) => {
                 let (a, (b, broadcast)) = (self.vector(inst, 0), self.last(inst, 1));
-                self.to(inst, |e, d| {
-                    e.asm.evex(op, d, a, b, Modifiers { broadcast, imm, ..Modifiers::default() })
-                });
+                let with = Modifiers { broadcast, imm, ..Modifiers::default() };
+                self.to(inst, |e, d| e.asm.packed(op, d, a, b, with));
             }
-            Op::Unary(op) => {
-                let (a, broadcast) = self.last(inst, 0);
-                self.to(inst, |e, d| {
-                    e.asm.evex(op, d, 0, a, Modifiers { broadcast, ..Modifiers::default() })
-                });
-            }
+            Op::Unary(op) => self.unary(inst, op, None),
+            Op::Round(how) => self.unary(inst, isa::VRNDSCALEPD, Some(how)),
             Op::MulAdd => self.mul_add(inst),
             Op::Shift(op, count) => {
                 let a = Operand::Register(self.vector(inst, 0));
                 let with = Modifiers { imm: Some(count), ..Modifiers::default() };
-                self.to(inst, |e, d| e.asm.evex(op, op.digit, d, a, with));
+                self.to(inst, |e, d| e.asm.packed(op, op.digit, d, a, with));
             }
             Op::Lookup(table) => self.lookup(inst, table),
             Op::Blend { wide } => {
@@ -234,7 +252,7 @@ impl Encoder<'_> {
                 let mask = inst.mask.map_or(0, |k| self.mask_reg(k, MASK[0]));
                 let with = Modifiers { mask, broadcast, ..Modifiers::default() };
                 let op = if wide { isa::VPBLENDMQ } else { isa::VPBLENDMD };
-                self.to(inst, |e, d| e.asm.evex(op, d, a, b, with));
+                self.to(inst, |e, d| e.asm.packed(op, d, a, b, with));
             }
             Op::MaskedConst => {
                 let (word, _) = self.last(inst, 0);
@@ -244,7 +262,7 @@ impl Encoder<'_> {
                 } else {
                     isa::VBROADCASTSS
                 };
-                self.to(inst, |e, d| e.asm.evex(op, d, 0, word, with));
+                self.to(inst, |e, d| e.asm.packed(op, d, 0, word, with));
             }
             Op::Move { wide } => {
                 let a = self.vector(inst, 0);
@@ -252,7 +270,7 @@ impl Encoder<'_> {
                 self.to(inst, |e, d| {
                     if d != a || with.mask != 0 {
                         let op = if wide { isa::VMOVAPD } else { isa::VMOVAPS };
-                        e.asm.evex(op, d, 0, Operand::Register(a), with);
+                        e.asm.packed(op, d, 0, Operand::Register(a), with);
                     }
                 });
             }
@@ -261,7 +279,7 @@ impl Encoder<'_> {
             Op::Narrow(op) => self.narrow(inst, op),
             Op::Extend => self.extend(inst),
             Op::Join => self.join(inst),
-            Op::Exchange { groups, order } => self.exchange(inst, groups, order),
+            Op::Exchange(distance) => self.exchange(inst, distance),
             Op::Splat { wide } => self.splat(inst, wide),
             Op::SplatGeneral { wide } => self.splat_general(inst, wide),
             Op::Ramp(step) => self.ramp(inst, step),
@@ -269,6 +287,7 @@ impl Encoder<'_> {
             Op::SplatNarrow(width) => self.splat_narrow(inst, width),
             Op::Load(width) => self.load(inst, width),
             Op::Store(width) => self.store(inst, width),
+            Op::StoreFirst(width) => self.store_first(inst, width),
             Op::Gather { wide } => self.gather(inst, wide),
             Op::Scatter { wide } => self.scatter(inst, wide),
             Op::MaskBinary(op) => self.mask_binary(inst, op),
@@ -277,7 +296,6 @@ impl Encoder<'_> {
             Op::MaskOnes => self.mask_ones(inst),
             Op::MaskUpper => self.mask_upper(inst),
             Op::MaskJoin => self.mask_join(inst),
-            Op::MaskFirst => self.mask_first(inst),
             Op::MaskCount => self.mask_count(inst),
             Op::Constant(value) => self.to(inst, |e, d| e.asm.constant(d, value)),
             Op::LoadPointer => self.load_pointer(inst),
@@ -290,6 +308,12 @@ impl Encoder<'_> {
         }
     }
 
+    fn unary(&mut self, inst: &Inst, op: Packed, imm: Option<u8>) {
+        let (a, broadcast) = self.last(inst, 0);
+        let with = Modifiers { broadcast, imm, ..Modifiers::default() };
+        self.to(inst, |e, d| e.asm.packed(op, d, 0, a, with));
+    }
+
     /// The form of the instruction that overwrites the source the result lies in.
     fn mul_add(&mut self, inst: &Inst) {
         let (a, (c, broadcast)) = (self.vector(inst, 0), self.last(inst, 2));
@@ -299,20 +323,20 @@ impl Encoder<'_> {
             let plain = Modifiers::default();
             match c {
                 Operand::Register(c) if c == d && a != d && b != d => {
-                    e.asm.evex(isa::VFMADD231PS, d, a, Operand::Register(b), plain);
+                    e.asm.packed(isa::VFMADD231PS, d, a, Operand::Register(b), plain);
                 }
                 Operand::Register(c) if c == d => {
                     // The result is the summand and a factor.
-                    e.asm.evex(isa::VMOVAPS, VECTOR[0], 0, Operand::Register(a), plain);
-                    e.asm.evex(isa::VFMADD213PS, VECTOR[0], b, Operand::Register(c), plain);
-                    e.asm.evex(isa::VMOVAPS, d, 0, Operand::Register(VECTOR[0]), plain);
+                    e.asm.packed(isa::VMOVAPS, e.vector[0], 0, Operand::Register(a), plain);
+                    e.asm.packed(isa::VFMADD213PS, e.vector[0], b, Operand::Register(c), plain);
+                    e.asm.packed(isa::VMOVAPS, d, 0, Operand::Register(e.vector[0]), plain);
                 }
-                c if b == d => e.asm.evex(isa::VFMADD213PS, d, a, c, with),
+                c if b == d => e.asm.packed(isa::VFMADD213PS, d, a, c, with),
                 Operand::Register(_) | Operand::Memory(_) | Operand::Pool(_) => {
                     if a != d {
-                        e.asm.evex(isa::VMOVAPS, d, 0, Operand::Register(a), plain);
+                        e.asm.packed(isa::VMOVAPS, d, 0, Operand::Register(a), plain);
                     }
-                    e.asm.evex(isa::VFMADD213PS, d, b, c, with);
+                    e.asm.packed(isa::VFMADD213PS, d, b, c, with);
                 }
             }
         });
@@ -324,13 +348,13 @@ impl Encoder<'_> {
         let with = Modifiers { broadcast, imm: Some(table), ..Modifiers::default() };
         self.to(inst, |e, d| {
             let plain = Modifiers::default();
-            let work = if d == a { d } else { VECTOR[0] };
+            let work = if d == a { d } else { e.vector[0] };
             if work != a {
-                e.asm.evex(isa::VMOVAPS, work, 0, Operand::Register(a), plain);
+                e.asm.packed(isa::VMOVAPS, work, 0, Operand::Register(a), plain);
             }
-            e.asm.evex(isa::VPTERNLOGD, work, b, c, with);
+            e.asm.packed(isa::VPTERNLOGD, work, b, c, with);
             if work != d {
-                e.asm.evex(isa::VMOVAPS, d, 0, Operand::Register(work), plain);
+                e.asm.packed(isa::VMOVAPS, d, 0, Operand::Register(work), plain);
             }
         });
     }

@@ -6,7 +6,7 @@
 
 use smallvec::SmallVec;
 
-use super::isa::{Evex, Vex};
+use super::isa::{Packed, Vectors, Vex};
 use crate::kernel::host;
 
 /// Bytes at the beginning of the frame that hold the kernel's arguments.
@@ -15,7 +15,7 @@ pub(super) const ARGUMENTS: i32 = 64;
 /// The content of a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Class {
-    /// Sixteen lanes of 32 bits, or eight of 64.
+    /// Lanes of 32 bits, or half as many of 64.
     Vector,
     /// A bit for each lane.
     Mask,
@@ -63,19 +63,21 @@ pub(super) enum Width {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Op {
     /// `dst = a op b`; the last number is an immediate operand.
-    Binary(Evex, Option<u8>),
+    Binary(Packed, Option<u8>),
     /// `dst = op a`.
-    Unary(Evex),
+    Unary(Packed),
     /// `dst = a * b + c`.
     MulAdd,
     /// `dst = a` shifted by a count.
-    Shift(Evex, u8),
+    Shift(Packed, u8),
     /// Each bit looked up in a table by those of the three sources.
     Lookup(u8),
+    /// Lanes of 64 bits as integers, rounded as the number says.
+    Round(u8),
     /// To half precision and back.
     RoundHalf,
     /// A mask: `a op b`.
-    Compare(Evex, Option<u8>),
+    Compare(Packed, Option<u8>),
     /// `b` where the mask holds, else `a`; of lanes of 64 bits or of 32.
     Blend {
         wide: bool,
@@ -97,6 +99,8 @@ pub(super) enum Op {
     SplatNarrow(Width),
     Load(Width),
     Store(Width),
+    /// The first lane only.
+    StoreFirst(Width),
     /// Lanes at an address plus a vector of distances; uses the mask up.
     Gather {
         wide: bool,
@@ -109,16 +113,13 @@ pub(super) enum Op {
     /// The same in lanes of 64 bits.
     WideRamp(i64),
     /// Lanes of 64 bits to the lower half of those of 32; the encoding has the result last.
-    Narrow(Evex),
+    Narrow(Packed),
     /// The lower half of `a`, then that of `b`.
     Join,
     /// The lower lanes of 32 bits as integers of 64.
     Extend,
-    /// Lanes exchanged in groups of 128 bits, or within them.
-    Exchange {
-        groups: bool,
-        order: u8,
-    },
+    /// Each lane of 32 bits exchanged with the one so many lanes away: a power of two.
+    Exchange(usize),
     /// A function of the host, of floats of four or eight bytes, lane by lane: where the mask
     /// holds, if there is one.
     Call {
@@ -129,12 +130,10 @@ pub(super) enum Op {
     MaskNot,
     MaskMove,
     MaskOnes,
-    /// The upper eight lanes as the lower ones.
+    /// The upper half of the lanes as the lower one.
     MaskUpper,
-    /// Eight lanes of `a`, above them eight of `b`.
+    /// The lower half of the lanes of `a`, above it that of `b`.
     MaskJoin,
-    /// The first lane only.
-    MaskFirst,
     /// As many lanes as the source says, at most all.
     MaskCount,
     /// From here on general registers.
@@ -191,13 +190,20 @@ impl Inst {
     }
 
     fn has_effect(&self) -> bool {
-        matches!(self.op, Op::Store(_) | Op::Scatter { .. } | Op::JumpIfLess { .. } | Op::Label(_))
+        matches!(
+            self.op,
+            Op::Store(_)
+                | Op::StoreFirst(_)
+                | Op::Scatter { .. }
+                | Op::JumpIfLess { .. }
+                | Op::Label(_)
+        )
     }
 }
 
 /// Code, and what is known of its registers.
-#[derive(Default)]
 pub(super) struct Function {
+    pub(super) vectors: Vectors,
     pub(super) insts: Vec<Inst>,
     pub(super) classes: Vec<Class>,
     /// Ranges of instructions that repeat, inner ones first.
@@ -210,6 +216,18 @@ pub(super) struct Function {
 }
 
 impl Function {
+    pub(super) fn new(vectors: Vectors) -> Function {
+        Function {
+            vectors,
+            insts: Vec::new(),
+            classes: Vec::new(),
+            loops: Vec::new(),
+            constants: Vec::new(),
+            n_labels: 0,
+            reserved: 0,
+        }
+    }
+
     pub(super) fn reg(&mut self, class: Class) -> Reg {
         self.classes.push(class);
         Reg(self.classes.len() as u32 - 1)

@@ -1,4 +1,4 @@
-//! Arithmetic on sixteen lanes.
+//! Arithmetic on lanes of 32 bits.
 //!
 //! A dtype lies in a register as in the Cranelift path (`super::super::lanes`), save that a `bool`
 //! is a mask. Dtypes of eight bytes are in `pairs`. Where the processor does a whole step of a
@@ -10,14 +10,14 @@ mod ops;
 use super::{
     Unsupported,
     ir::{Class, Function, Inst, Op, Reg, Source},
-    isa,
+    isa::{self, Vectors},
 };
 use crate::kernel::{
     formulas::{Compare, Formulas},
     host,
 };
 
-/// The lower eight lanes, then the upper.
+/// The lower half of the lanes, then the upper.
 pub(super) type Pair = [Source; 2];
 
 /// A value of the kernel.
@@ -137,16 +137,10 @@ impl Function {
         self.make_mask(TEST, &[v, v])
     }
 
-    /// Halves of the lanes exchanged: 8 lanes apart, 4, 2 or 1.
+    /// Each lane exchanged with the one so many lanes away.
     pub(super) fn exchanged(&mut self, v: Source, distance: usize) -> Source {
-        let (groups, order) = match distance {
-            8 => (true, 0b01_00_11_10),
-            4 => (true, 0b10_11_00_01),
-            2 => (false, 0b01_00_11_10),
-            _ => (false, 0b10_11_00_01),
-        };
         let v = self.held(v);
-        self.make(Op::Exchange { groups, order }, &[v])
+        self.make(Op::Exchange(distance), &[v])
     }
 }
 
@@ -237,20 +231,29 @@ impl Formulas for Function {
         v
     }
 
-    // Whole steps in one instruction.
+    // Whole steps in one instruction; some of them need AVX-512.
 
     fn clamp(&mut self, x: Source, low: f32, high: f32) -> Source {
         let (low, high) = (self.f32(low), self.f32(high));
         let x = self.two(MIN, high, x); // the second where the comparison fails, as of a NaN
         self.two(MAX, low, x)
     }
-    fn scale(&mut self, p: Source, _: Source, n: Source) -> Source {
-        self.two(SCALE, p, n)
+    fn scale(&mut self, p: Source, int: Source, n: Source) -> Source {
+        match self.vectors {
+            Vectors::Ymm => self.scale_in_steps(p, int),
+            Vectors::Zmm => self.two(SCALE, p, n),
+        }
     }
-    fn power(&mut self, _: Source, n: Source) -> Source {
-        self.two(SCALE, Source::Const(1f32.to_bits()), n)
+    fn power(&mut self, int: Source, n: Source) -> Source {
+        match self.vectors {
+            Vectors::Ymm => self.exp2_int(int),
+            Vectors::Zmm => self.two(SCALE, Source::Const(1f32.to_bits()), n),
+        }
     }
     fn with_sign_of(&mut self, v: Source, x: Source) -> Source {
+        if self.vectors == Vectors::Ymm {
+            return self.magnitude_and_sign(v, x);
+        }
         let (v, x) = (self.held(v), self.held(x));
         let sign = self.held(Source::Const(0x8000_0000));
         self.make(Op::Lookup(FIRST_WHERE_SECOND), &[x, sign, v])

@@ -4,7 +4,7 @@ use gt_ir::DType;
 
 use super::{
     Unsupported,
-    emit::{Emitter, LANES, Part, Place},
+    emit::{Emitter, Part, Place},
     ir::{Base, Class, Inst, Mem, Op, Reg, Source, Width},
     lanes::Value,
 };
@@ -89,6 +89,11 @@ impl Emitter<'_> {
         }
     }
 
+    /// The distance of vector `u` of a block, of lanes that are `stride` apart.
+    fn to_vector(&self, u: usize, stride: i64) -> i64 {
+        stride * (u * self.f.vectors.lanes()) as i64
+    }
+
     pub(super) fn mem(&self, place: Place, bytes: i64) -> Result<Mem, Unsupported> {
         let disp = i32::try_from(place.disp + bytes).map_err(|_| Unsupported("a huge offset"))?;
         Ok(Mem { base: Base::Reg(place.base), index: place.index, disp })
@@ -103,7 +108,7 @@ impl Emitter<'_> {
         part: Part,
     ) -> Result<Value, Unsupported> {
         let stride = self.lane_stride(access, dtype, part);
-        let mem = self.mem(place, stride * (u * LANES) as i64)?;
+        let mem = self.mem(place, self.to_vector(u, stride))?;
         if dtype.size() == 8 {
             return self.load_pair(stride, mem, part);
         }
@@ -132,7 +137,7 @@ impl Emitter<'_> {
         Ok(self.f.loaded(dtype, Source::Reg(dst)))
     }
 
-    /// Sixteen elements of eight bytes.
+    /// Elements of eight bytes.
     pub(super) fn load_pair(
         &mut self,
         stride: i64,
@@ -147,7 +152,8 @@ impl Emitter<'_> {
         }
         let mut pair = [Source::Wide(0); 2];
         for (half, out) in pair.iter_mut().enumerate() {
-            let (mut mem, mut mask) = (half_mem(mem, stride, half)?, self.half_mask(part, half));
+            let (mut mem, mut mask) =
+                (self.half_mem(mem, stride, half)?, self.half_mask(part, half));
             let dst = self.f.reg(Class::Vector);
             let mut op = Op::Load(Width::Double);
             if stride != 8 {
@@ -160,7 +166,13 @@ impl Emitter<'_> {
         Ok(Value::Pair(pair))
     }
 
-    /// Which of eight lanes count.
+    /// Half of the addresses of a vector's elements `stride` bytes apart.
+    fn half_mem(&self, mem: Mem, stride: i64, half: usize) -> Result<Mem, Unsupported> {
+        let disp = i64::from(mem.disp) + self.to_vector(half, stride) / 2;
+        Ok(Mem { disp: i32::try_from(disp).map_err(|_| Unsupported("a huge offset"))?, ..mem })
+    }
+
+    /// Which of half of the lanes count.
     pub(super) fn half_mask(&mut self, part: Part, half: usize) -> Option<Reg> {
         match part {
             Part::Tail(_, mask) if half == 1 => Some(self.f.upper(mask)),
@@ -179,12 +191,12 @@ impl Emitter<'_> {
         for (half, value) in value.into_iter().enumerate() {
             let value = self.f.held(value);
             if part == Part::Outside {
-                let mask = Some(self.f.make_in(Class::Mask, Op::MaskFirst, &[]));
-                let op = Op::Store(Width::Double);
-                self.f.push(Inst { mem: Some(mem), mask, ..Inst::new(op, None, &[value]) });
+                let op = Op::StoreFirst(Width::Double);
+                self.f.push(Inst { mem: Some(mem), ..Inst::new(op, None, &[value]) });
                 return Ok(());
             }
-            let (mut mem, mut mask) = (half_mem(mem, stride, half)?, self.half_mask(part, half));
+            let (mut mem, mut mask) =
+                (self.half_mem(mem, stride, half)?, self.half_mask(part, half));
             let mut op = Op::Store(Width::Double);
             if stride != 8 {
                 let (spread, used) = self.spread(DType::F64, stride, mem, mask)?;
@@ -208,7 +220,7 @@ impl Emitter<'_> {
             (Part::Outside, _) | (_, None) => 0,
             (_, Some(v)) => self.nest.stride(access, v),
         };
-        let mem = self.mem(place, stride * (u * LANES) as i64)?;
+        let mem = self.mem(place, self.to_vector(u, stride))?;
         let first = self.general(Op::Address, &[], Some(mem));
         let wide = dtype == DType::I64;
         let first = self.f.make(Op::SplatGeneral { wide }, &[Source::Reg(first)]);
@@ -223,7 +235,7 @@ impl Emitter<'_> {
             return Ok(Value::Pair([first; 2]));
         }
         let ramp = Source::Reg(self.f.constant(Op::WideRamp(stride), &[]));
-        let half = stride.wrapping_mul(LANES as i64 / 2) as u64;
+        let half = stride.wrapping_mul(self.f.vectors.lanes() as i64 / 2) as u64;
         let low = self.f.long_sum(first, ramp);
         Ok(Value::Pair([low, self.f.long_sum(low, Source::Wide(half))]))
     }
@@ -236,7 +248,7 @@ impl Emitter<'_> {
         mem: Mem,
         mask: Option<Reg>,
     ) -> Result<(Mem, Reg), Unsupported> {
-        let reach = i32::try_from(stride * LANES as i64);
+        let reach = i32::try_from(self.to_vector(1, stride));
         let (4 | 8, Ok(_)) = (dtype.size(), reach) else {
             return Err(Unsupported("strided narrow elements"));
         };
@@ -262,7 +274,7 @@ impl Emitter<'_> {
     ) -> Result<(), Unsupported> {
         let dtype = self.nest.spec.buffers[usize::from(store.buffer)];
         let stride = self.lane_stride(&store.access, dtype, part);
-        let mem = self.mem(self.store_at[i], stride * (u * LANES) as i64)?;
+        let mem = self.mem(self.store_at[i], self.to_vector(u, stride))?;
         if stride == 0 && part != Part::Outside {
             return Err(Unsupported("lanes stored to one place"));
         }
@@ -271,9 +283,10 @@ impl Emitter<'_> {
         }
         let value = self.f.stored(dtype, value)?;
         let value = Source::Reg(self.f.register(value));
-        let mut mask = if let Part::Tail(_, mask) = part { Some(mask) } else { None };
+        let mask = if let Part::Tail(_, mask) = part { Some(mask) } else { None };
+        let mut op = Op::Store(width(dtype));
         if stride == 0 {
-            mask = Some(self.f.make_in(Class::Mask, Op::MaskFirst, &[]));
+            op = Op::StoreFirst(width(dtype));
         } else if stride != dtype.size() as i64 {
             let (mem, mask) = self.spread(dtype, stride, mem, mask)?;
             self.f.push(Inst {
@@ -283,17 +296,7 @@ impl Emitter<'_> {
             });
             return Ok(());
         }
-        self.f.push(Inst {
-            mem: Some(mem),
-            mask,
-            ..Inst::new(Op::Store(width(dtype)), None, &[value])
-        });
+        self.f.push(Inst { mem: Some(mem), mask, ..Inst::new(op, None, &[value]) });
         Ok(())
     }
-}
-
-/// Half of the addresses of sixteen elements `stride` bytes apart.
-fn half_mem(mem: Mem, stride: i64, half: usize) -> Result<Mem, Unsupported> {
-    let disp = i64::from(mem.disp) + stride * (half * LANES / 2) as i64;
-    Ok(Mem { disp: i32::try_from(disp).map_err(|_| Unsupported("a huge offset"))?, ..mem })
 }

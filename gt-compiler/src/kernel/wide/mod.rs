@@ -1,11 +1,12 @@
-//! A code generator of our own for processors with 512-bit vectors: sixteen lanes, masked tails,
-//! constants from memory.
+//! A code generator of our own for processors with vectors of 512 or of 256 bits: sixteen lanes or
+//! eight, masked tails, constants from memory.
 //!
 //! `emit` writes a nest as linear code on virtual registers (`ir`), with addresses in `memory`,
 //! folds in `sums` and `across`, the arithmetic in `lanes` and (for elements of eight bytes)
-//! `pairs`. `alloc` gives it real registers, `encode` chooses the instructions of `isa`, and `asm`
-//! writes their bytes. Every element gets the bits that the Cranelift path gives it. A nest that
-//! this generator has no code for is refused, and goes there.
+//! `pairs` and `longs`. `alloc` gives it real registers, `encode` chooses the instructions of
+//! `isa`, and `asm` writes their bytes. Most instructions are the same for both sizes of vectors;
+//! `ymm` has what is different with 256 bits. Every element gets the bits that the Cranelift path
+//! gives it. A nest that this generator has no code for is refused, and goes there.
 
 mod across;
 mod alloc;
@@ -16,13 +17,16 @@ mod encode;
 mod ir;
 mod isa;
 mod lanes;
+mod longs;
 mod memory;
 mod pairs;
 mod scalars;
 mod sums;
 mod vectors;
+mod ymm;
 
 use super::nest::Nest;
+pub(super) use isa::Vectors;
 
 /// A nest this generator has no code for.
 #[derive(Clone, Copy, Debug)]
@@ -34,9 +38,9 @@ pub(super) struct Generated {
     allocation: alloc::Allocation,
 }
 
-/// The code of a nest, if there is any.
-pub(super) fn generate(nest: &Nest) -> Result<Generated, Unsupported> {
-    let function = emit::emit(nest)?;
+/// The code of a nest for such vectors, if there is any.
+pub(super) fn generate(nest: &Nest, vectors: Vectors) -> Result<Generated, Unsupported> {
+    let function = emit::emit(nest, vectors)?;
     let allocation = alloc::allocate(&function);
     Ok(Generated { function, allocation })
 }
@@ -53,18 +57,26 @@ impl Generated {
     }
 }
 
-/// Whether this processor has the instructions.
-pub(super) fn available() -> bool {
-    #[cfg(all(target_arch = "x86_64", unix))]
-    {
-        use std::arch::is_x86_feature_detected as has;
-        has!("avx512f")
-            && has!("avx512vl")
-            && has!("avx512bw")
-            && has!("avx512dq")
-            && has!("bmi2")
-            && has!("fma")
+impl Vectors {
+    /// Those that this processor has, the widest first.
+    pub(super) fn here() -> Vec<Vectors> {
+        let all = [Vectors::Zmm, Vectors::Ymm];
+        all.into_iter().filter(|vectors| vectors.are_here()).collect()
     }
+
+    #[cfg(all(target_arch = "x86_64", unix))]
+    fn are_here(self) -> bool {
+        use std::arch::is_x86_feature_detected as has;
+        let ymm = has!("avx2") && has!("fma") && has!("f16c") && has!("bmi2");
+        let zmm = || has!("avx512f") && has!("avx512vl") && has!("avx512bw") && has!("avx512dq");
+        match self {
+            Vectors::Ymm => ymm,
+            Vectors::Zmm => ymm && zmm(),
+        }
+    }
+
     #[cfg(not(all(target_arch = "x86_64", unix)))]
-    false
+    fn are_here(self) -> bool {
+        false
+    }
 }

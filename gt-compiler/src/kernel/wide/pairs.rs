@@ -1,4 +1,5 @@
-//! Arithmetic on elements of eight bytes: sixteen lanes are two registers.
+//! Arithmetic on elements of eight bytes: as many as a register has lanes of 32 bits are two
+//! registers.
 
 use gt_ir::DType;
 
@@ -59,17 +60,17 @@ const TWO_TO_63: u64 = 0x43e0_0000_0000_0000;
 impl Function {
     fn two_each(&mut self, op: Op, a: Pair, b: Pair) -> Pair {
         let a = a.map(|v| self.held(v));
-        let low = self.make(op, &[a[0], b[0]]);
+        let low = self.long_binary(op, a[0], b[0]);
         if a[0] == a[1] && b[0] == b[1] {
             return [low; 2];
         }
-        [low, self.make(op, &[a[1], b[1]])]
+        [low, self.long_binary(op, a[1], b[1])]
     }
 
     fn one_each(&mut self, op: Op, a: Pair) -> Pair {
         let a = a.map(|v| self.held(v));
-        let low = self.make(op, &[a[0]]);
-        if a[0] == a[1] { [low; 2] } else { [low, self.make(op, &[a[1]])] }
+        let low = self.long_unary(op, a[0]);
+        if a[0] == a[1] { [low; 2] } else { [low, self.long_unary(op, a[1])] }
     }
 
     fn compare_each(&mut self, op: Op, a: Pair, b: Pair) -> Reg {
@@ -84,19 +85,14 @@ impl Function {
         self.make(IADD, &[a, b])
     }
 
-    /// The mask of the upper eight lanes.
+    /// The mask of the upper half of the lanes.
     pub(super) fn upper(&mut self, mask: Reg) -> Reg {
         self.make_in(Class::Mask, Op::MaskUpper, &[Source::Reg(mask)])
     }
 
     pub(super) fn select_each(&mut self, mask: Reg, a: Pair, b: Pair) -> Pair {
         let masks = [mask, self.upper(mask)];
-        [0, 1].map(|i| {
-            let (b, dst) = (self.held(b[i]), self.reg(Class::Vector));
-            let op = Op::Blend { wide: true };
-            self.push(Inst { mask: Some(masks[i]), ..Inst::new(op, Some(dst), &[b, a[i]]) });
-            Source::Reg(dst)
-        })
+        [0, 1].map(|i| self.long_select(masks[i], a[i], b[i]))
     }
 
     fn masked_each(&mut self, mask: Reg, one: u64) -> Pair {
@@ -252,7 +248,7 @@ impl Function {
     }
 
     fn widened(&mut self, from: DType, to: DType, v: Source) -> Pair {
-        let halves = [v, self.exchanged(v, 8)];
+        let halves = [v, self.exchanged(v, self.vectors.lanes() / 2)];
         match (from.is_float(), to) {
             (true, DType::F64) => self.one_each(FLOAT_TO_DOUBLE, halves),
             (true, _) => {

@@ -22,22 +22,16 @@ impl Encoder<'_> {
         self.to(inst, |e, d| e.asm.vex(isa::KXNORW, d, d, Operand::Register(d)));
     }
 
-    /// The upper eight lanes as the lower ones.
+    /// The upper half of the lanes as the lower one.
     pub(super) fn mask_upper(&mut self, inst: &Inst) {
         let a = Operand::Register(self.mask_source(inst, 0));
         self.to(inst, |e, d| e.asm.vex_with(isa::KSHIFTRW, d, 0, a, &[8]));
     }
 
-    /// Eight lanes of each source.
+    /// Half of the lanes of each source.
     pub(super) fn mask_join(&mut self, inst: &Inst) {
         let (a, b) = (self.mask_source(inst, 0), self.mask_source(inst, 1));
         self.to(inst, |e, d| e.asm.vex(isa::KUNPCKBW, d, b, Operand::Register(a)));
-    }
-
-    /// The first lane only.
-    pub(super) fn mask_first(&mut self, inst: &Inst) {
-        self.asm.constant(RAX, 1);
-        self.mask_of_bits(inst);
     }
 
     /// As many lanes as are left.

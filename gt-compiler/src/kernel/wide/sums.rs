@@ -6,7 +6,7 @@ use smallvec::{SmallVec, smallvec};
 
 use super::{
     Unsupported,
-    emit::{Emitter, LANES, Part, Sum},
+    emit::{Emitter, Part, Sum},
     ir::{Class, Inst, Op, Source},
     lanes::Value,
 };
@@ -88,7 +88,7 @@ impl Emitter<'_> {
                 let (identity, wide) = (identity(op, dtype), dtype.size() == 8);
                 let across = part == Part::Outside && self.reduces_vectors();
                 let n = match across {
-                    true => nest.accumulators(dtype).div_ceil(LANES),
+                    true => nest.accumulators(dtype).div_ceil(self.f.vectors.lanes()),
                     false => self.vectors(part).len(),
                 };
                 for _ in 0..n {
@@ -140,21 +140,25 @@ impl Emitter<'_> {
         dtype: DType,
         sums: &[Value],
     ) -> Result<Value, Unsupported> {
-        let mut total = sums[0];
-        for &other in &sums[1..] {
-            total = self.combine(op, dtype, total, other)?;
+        let mut sums: SmallVec<[Value; 4]> = sums.into();
+        while sums.len() > 1 {
+            let upper: SmallVec<[Value; 4]> = sums.drain(sums.len() / 2..).collect();
+            for (low, high) in sums.iter_mut().zip(upper) {
+                *low = self.combine(op, dtype, *low, high)?;
+            }
         }
-        let n = self.nest.accumulators(accumulated(dtype));
+        let mut total = sums[0];
+        let (lanes, n) = (self.f.vectors.lanes(), self.nest.accumulators(accumulated(dtype)));
         if let Value::Pair([low, high]) = total {
             total = Value::Pair([low; 2]);
-            if n == LANES {
+            if n >= lanes {
                 total = self.combine(op, dtype, total, Value::Pair([high; 2]))?;
             }
         }
         // In lanes of four bytes.
         let (mut distance, last) = match total {
-            Value::Pair(_) => (n.min(LANES / 2), 1),
-            Value::Lanes(_) | Value::Mask(_) => (n.min(LANES) / 2, 0),
+            Value::Pair(_) => (n.min(lanes / 2), 1),
+            Value::Lanes(_) | Value::Mask(_) => (n.min(lanes) / 2, 0),
         };
         while distance > last {
             let other = match total {

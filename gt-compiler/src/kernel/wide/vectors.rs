@@ -3,9 +3,9 @@
 
 use super::{
     asm::{Modifiers, Operand},
-    encode::{Encoder, RAX, VECTOR},
+    encode::{Encoder, MASK, RAX},
     ir::{Inst, Width},
-    isa::{self, Evex},
+    isa::{self, Packed},
 };
 
 impl Encoder<'_> {
@@ -13,39 +13,44 @@ impl Encoder<'_> {
     pub(super) fn round_half(&mut self, inst: &Inst) {
         let a = self.vector(inst, 0);
         let with = Modifiers { imm: Some(0), ..Modifiers::default() };
-        let half = Operand::Register(VECTOR[2]);
-        self.asm.evex(isa::VCVTPS2PH, a, 0, half, with);
-        self.to(inst, |e, d| e.asm.evex(isa::VCVTPH2PS, d, 0, half, Modifiers::default()));
+        let half = Operand::Register(self.vector[2]);
+        self.asm.packed(isa::VCVTPS2PH, a, 0, half, with);
+        self.to(inst, |e, d| e.asm.packed(isa::VCVTPH2PS, d, 0, half, Modifiers::default()));
     }
 
     /// Lanes of 64 bits to the lower half.
-    pub(super) fn narrow(&mut self, inst: &Inst, op: Evex) {
-        let (a, lower) = (self.vector(inst, 0), VECTOR[2]);
-        self.asm.evex(op, a, 0, Operand::Register(lower), Modifiers::default());
+    pub(super) fn narrow(&mut self, inst: &Inst, op: Packed) {
+        let (a, lower) = (self.vector(inst, 0), self.vector[2]);
+        self.asm.packed(op, a, 0, Operand::Register(lower), Modifiers::default());
         self.to(inst, |e, d| {
-            e.asm.evex(isa::VMOVAPS, d, 0, Operand::Register(lower), Modifiers::default());
+            e.asm.packed(isa::VMOVAPS, d, 0, Operand::Register(lower), Modifiers::default());
         });
     }
 
     /// The lower lanes as integers of 64 bits.
     pub(super) fn extend(&mut self, inst: &Inst) {
         let a = Operand::Register(self.vector(inst, 0));
-        self.to(inst, |e, d| e.asm.evex(isa::VPMOVSXDQ, d, 0, a, Modifiers::default()));
+        self.to(inst, |e, d| e.asm.packed(isa::VPMOVSXDQ, d, 0, a, Modifiers::default()));
     }
 
     /// The lower halves of two vectors.
     pub(super) fn join(&mut self, inst: &Inst) {
         let (a, b) = (self.vector(inst, 0), Operand::Register(self.vector(inst, 1)));
         let with = Modifiers { imm: Some(1), ..Modifiers::default() };
-        self.to(inst, |e, d| e.asm.evex(isa::VINSERTF64X4, d, a, b, with));
+        self.to(inst, |e, d| e.asm.packed(isa::VINSERTF64X4, d, a, b, with));
     }
 
-    /// Lanes in another order.
-    pub(super) fn exchange(&mut self, inst: &Inst, groups: bool, order: u8) {
+    /// Each lane exchanged with the one so many lanes away.
+    pub(super) fn exchange(&mut self, inst: &Inst, distance: usize) {
         let a = self.vector(inst, 0);
+        let (op, second, order) = match distance {
+            8 => (isa::VSHUFF32X4, a, 0b01_00_11_10),
+            4 => (isa::VSHUFF32X4, a, 0b10_11_00_01),
+            2 => (isa::VPSHUFD, 0, 0b01_00_11_10),
+            _ => (isa::VPSHUFD, 0, 0b10_11_00_01),
+        };
         let with = Modifiers { imm: Some(order), ..Modifiers::default() };
-        let (op, second) = if groups { (isa::VSHUFF32X4, a) } else { (isa::VPSHUFD, 0) };
-        self.to(inst, |e, d| e.asm.evex(op, d, second, Operand::Register(a), with));
+        self.to(inst, |e, d| e.asm.packed(op, d, second, Operand::Register(a), with));
     }
 
     /// A word of memory, or a constant, in all lanes.
@@ -55,26 +60,26 @@ impl Encoder<'_> {
             Some(_) => Operand::Memory(self.address(inst.mem)),
             None => self.last(inst, 0).0,
         };
-        self.to(inst, |e, d| e.asm.evex(op, d, 0, from, Modifiers::default()));
+        self.to(inst, |e, d| e.asm.packed(op, d, 0, from, Modifiers::default()));
     }
 
     /// A general register in all lanes.
     pub(super) fn splat_general(&mut self, inst: &Inst, wide: bool) {
         let from = Operand::Register(self.general_source(inst, 0, RAX));
         let broadcast = if wide { isa::VPBROADCASTQ } else { isa::VPBROADCASTD };
-        self.to(inst, |e, d| e.asm.evex(broadcast, d, 0, from, Modifiers::default()));
+        self.to(inst, |e, d| e.asm.packed(broadcast, d, 0, from, Modifiers::default()));
     }
 
     /// 0, step, 2 * step, ..
     pub(super) fn ramp(&mut self, inst: &Inst, step: i32) {
         let ramp = self.asm.ramp(step);
-        self.to(inst, |e, d| e.asm.evex(isa::LOAD_PS, d, 0, ramp, Modifiers::default()));
+        self.to(inst, |e, d| e.asm.packed(isa::LOAD_PS, d, 0, ramp, Modifiers::default()));
     }
 
     /// A ramp in lanes of 64 bits.
     pub(super) fn wide_ramp(&mut self, inst: &Inst, step: i64) {
         let ramp = self.asm.wide_ramp(step);
-        self.to(inst, |e, d| e.asm.evex(isa::LOAD_PS, d, 0, ramp, Modifiers::default()));
+        self.to(inst, |e, d| e.asm.packed(isa::LOAD_PS, d, 0, ramp, Modifiers::default()));
     }
 
     /// A narrow element of memory in all lanes.
@@ -83,7 +88,7 @@ impl Encoder<'_> {
         let op = if width == Width::Byte { isa::MOVZX8 } else { isa::MOVZX16 };
         self.asm.general(op, RAX, at, &[]);
         self.to(inst, |e, d| {
-            e.asm.evex(isa::VPBROADCASTD, d, 0, Operand::Register(RAX), Modifiers::default())
+            e.asm.packed(isa::VPBROADCASTD, d, 0, Operand::Register(RAX), Modifiers::default())
         });
     }
 
@@ -96,20 +101,24 @@ impl Encoder<'_> {
             Width::Half => isa::VPMOVZXWD,
         };
         let (at, with) = (Operand::Memory(self.address(inst.mem)), self.modifiers(inst));
-        self.to(inst, |e, d| e.asm.evex(op, d, 0, at, with));
+        self.to(inst, |e, d| e.asm.packed(op, d, 0, at, with));
     }
 
     /// Lanes to neighboring elements.
     pub(super) fn store(&mut self, inst: &Inst, width: Width) {
-        let op = match width {
-            Width::Double => isa::STORE_PD,
-            Width::Word => isa::STORE_PS,
-            Width::Byte => isa::VPMOVDB,
-            Width::Half => isa::VPMOVDW,
-        };
         let value = self.vector(inst, 0);
         let (at, with) = (Operand::Memory(self.address(inst.mem)), self.modifiers(inst));
-        self.asm.evex(op, value, 0, at, with);
+        self.asm.packed(storing(width), value, 0, at, with);
+    }
+
+    /// The first lane to memory.
+    pub(super) fn store_first(&mut self, inst: &Inst, width: Width) {
+        let value = self.vector(inst, 0);
+        self.asm.constant(RAX, 1);
+        self.asm.vex(isa::KMOVW_FROM, MASK[0], 0, Operand::Register(RAX));
+        let at = Operand::Memory(self.address(inst.mem));
+        let with = Modifiers { mask: MASK[0], ..Modifiers::default() };
+        self.asm.packed(storing(width), value, 0, at, with);
     }
 
     /// Lanes from an address plus a vector of distances.
@@ -117,9 +126,9 @@ impl Encoder<'_> {
         let (at, mut with) = (Operand::Memory(self.address(inst.mem)), self.modifiers(inst));
         with.zeroing = false; // lanes left out keep the zeros written first
         self.to(inst, |e, d| {
-            e.asm.evex(isa::VPXORD, d, d, Operand::Register(d), Modifiers::default());
+            e.asm.packed(isa::VPXORD, d, d, Operand::Register(d), Modifiers::default());
             let op = if wide { isa::VGATHERDPD } else { isa::VGATHERDPS };
-            e.asm.evex(op, d, 0, at, with);
+            e.asm.packed(op, d, 0, at, with);
         });
     }
 
@@ -128,6 +137,16 @@ impl Encoder<'_> {
         let value = self.vector(inst, 0);
         let (at, with) = (Operand::Memory(self.address(inst.mem)), self.modifiers(inst));
         let op = if wide { isa::VSCATTERDPD } else { isa::VSCATTERDPS };
-        self.asm.evex(op, value, 0, at, with);
+        self.asm.packed(op, value, 0, at, with);
+    }
+}
+
+/// The instruction that stores lanes as elements of this size.
+fn storing(width: Width) -> Packed {
+    match width {
+        Width::Double => isa::STORE_PD,
+        Width::Word => isa::STORE_PS,
+        Width::Byte => isa::VPMOVDB,
+        Width::Half => isa::VPMOVDW,
     }
 }

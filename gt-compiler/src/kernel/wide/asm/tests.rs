@@ -6,13 +6,16 @@ use iced_x86::{Code, Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Reg
 use smallvec::SmallVec;
 
 use super::*;
-use crate::kernel::wide::isa::{ALL_EVEX, ALL_GENERAL, ALL_VEX};
+use crate::kernel::wide::isa::{ALL_GENERAL, ALL_PACKED, ALL_VEX, Vectors};
 
 /// The order of operands as Intel writes them.
 #[derive(Clone, Copy, PartialEq)]
 enum Order {
     RegSecondOperand,
     RegOperandSecond,
+    OperandSecondReg,
+    /// The number behind it names a fourth register.
+    RegSecondOperandMask,
     RegOperand,
     OperandReg,
     /// The register is a part of the opcode.
@@ -58,7 +61,7 @@ const VECTORS: Form = Form {
     imm: 0,
 };
 
-fn evex_form(op: Evex) -> Form {
+fn packed_form(op: Packed) -> Form {
     let two = Form { order: RegOperand, ..VECTORS };
     let load = Form { broadcast: false, ..two };
     let store = Form { order: OperandReg, registers: false, zeroing: false, ..load };
@@ -69,8 +72,10 @@ fn evex_form(op: Evex) -> Form {
         isa::VINSERTF64X4 => Form { broadcast: false, ..number(VECTORS) },
         isa::VCMPPS | isa::VCMPPD | isa::VPCMPD | isa::VPCMPQ => number(compare),
         isa::VPTESTMD | isa::VPTESTMQ => compare,
-        isa::VPSRLD | isa::VPSRAD | isa::VPSLLD => Form { order: SecondOperand, ..number(VECTORS) },
-        isa::VPSHUFD => number(two),
+        isa::VPSRLD | isa::VPSRAD | isa::VPSLLD | isa::VPSRLQ | isa::VPSLLQ => {
+            Form { order: SecondOperand, ..number(VECTORS) }
+        }
+        isa::VPSHUFD | isa::VRNDSCALEPD => number(two),
         isa::VSQRTPS
         | isa::VSQRTPD
         | isa::VPABSD
@@ -108,7 +113,21 @@ fn evex_form(op: Evex) -> Form {
     }
 }
 
+/// As an instruction on vectors of 256 bits takes its operands.
+fn ymm_form(op: Packed) -> Form {
+    let form = packed_form(op);
+    // The result of a comparison is a vector, and what is shifted lies in a register.
+    let (reg, memory) = (Class::Vector, form.memory && form.order != SecondOperand);
+    Form { broadcast: false, zeroing: false, reg, memory, ..form }
+}
+
 fn vex_form(op: Vex) -> Form {
+    let vectors = Form { broadcast: false, zeroing: false, ..VECTORS };
+    let number = Form { imm: 1, ..vectors };
+    let load = Form { order: RegOperand, registers: false, ..vectors };
+    let store = Form { order: OperandReg, ..load };
+    let masked = Form { registers: false, ..vectors };
+    let general = Form { order: RegOperand, operand: Class::General, ..vectors };
     let masks = Form {
         reg: Class::Mask,
         operand: Class::Mask,
@@ -131,6 +150,29 @@ fn vex_form(op: Vex) -> Form {
             memory: true,
             ..masks
         },
+        isa::VPCMPEQD
+        | isa::VPCMPGTD
+        | isa::VPCMPEQQ
+        | isa::VPCMPGTQ
+        | isa::VPAND
+        | isa::VPANDN
+        | isa::VPOR
+        | isa::VPXOR
+        | isa::VPACKUSDW
+        | isa::VPACKUSWB => vectors,
+        isa::VPERM2F128 | isa::VINSERTF128 | isa::VSHUFPS => number,
+        isa::VBLENDVPS => Form { order: RegSecondOperandMask, ..number },
+        isa::VEXTRACTF128 => Form { registers: true, imm: 1, ..store },
+        isa::VMASKMOVPS | isa::VMASKMOVPD => masked,
+        isa::VMASKMOVPS_STORE | isa::VMASKMOVPD_STORE => Form { order: OperandSecondReg, ..masked },
+        isa::VPGATHERDD | isa::VPGATHERDQ => {
+            Form { order: RegOperandSecond, distances: true, memory: false, ..masked }
+        }
+        isa::VMOVMSKPS => Form { order: RegOperand, reg: Class::General, memory: false, ..vectors },
+        isa::VMOVD | isa::VMOVQ => general,
+        isa::VPBROADCASTD_YMM | isa::VPBROADCASTQ_YMM => Form { registers: true, ..load },
+        isa::VMOVSS | isa::VMOVSD => load,
+        isa::VMOVSS_STORE | isa::VMOVSD_STORE | isa::VMOVQ_STORE | isa::VMOVUPS_STORE => store,
         _ => masks,
     }
 }
@@ -145,14 +187,14 @@ fn general_form(op: General) -> Form {
         ..VECTORS
     };
     match op {
-        isa::MOV_STORE | isa::BT => Form { order: OperandReg, ..plain },
+        isa::MOV_STORE | isa::MOV_BYTE | isa::BT => Form { order: OperandReg, ..plain },
         isa::MOV_CONST | isa::SUB_CONST | isa::AND_CONST => {
             Form { order: OnlyOperand, imm: 4, ..plain }
         }
         isa::AND_BYTE | isa::CMP_BYTE => Form { order: OnlyOperand, imm: 1, ..plain },
         isa::CALL => Form { order: OnlyOperand, ..plain },
         isa::IMUL => Form { imm: 4, ..plain },
-        isa::LEA | isa::MOVZX8 | isa::MOVZX16 => Form { registers: false, ..plain },
+        isa::LEA | isa::MOVZX8 | isa::MOVZX16 | isa::MOVSX32 => Form { registers: false, ..plain },
         isa::MOVSS | isa::MOVSD => Form { reg: Class::Vector, registers: false, ..plain },
         isa::MOVSS_STORE | isa::MOVSD_STORE => {
             Form { order: OperandReg, reg: Class::Vector, registers: false, ..plain }
@@ -174,26 +216,30 @@ struct Asked {
 const DISPLACEMENTS: [i32; 11] = [0, 1, -1, 64, 127, 128, -128, -129, 8 << 10, i32::MAX, i32::MIN];
 
 /// Every operand of a form, with registers and masks that go through all of theirs meanwhile.
-fn every_use(form: Form, mut check: impl FnMut(Asked)) {
+fn every_use(form: Form, vectors: Vectors, mut check: impl FnMut(Asked)) {
     let count = |class: Class| match class {
+        Class::Vector if vectors == Vectors::Ymm => 16,
         Class::Vector => 32,
         Class::Mask => 8,
         Class::General => 16,
     };
     let scalar = form.reg == Class::Vector && form.operand == Class::General && !form.zeroing;
     let n_regs = if scalar { 16 } else { count(form.reg) };
-    let has_second = matches!(form.order, RegSecondOperand | RegOperandSecond | SecondOperand);
+    let has_second = !matches!(form.order, RegOperand | OperandReg | OnlyOperand);
     let n_seconds = if has_second { count(form.operand) } else { 1 };
-    let evex = form.reg == Class::Vector && !scalar || form.operand == Class::Vector;
+    let takes_masks = vectors == Vectors::Zmm
+        && (form.reg == Class::Vector && !scalar || form.operand == Class::Vector);
     let mut n = 0_u32;
     let mut give = |reg: u8, second: u8, operand: Operand, broadcast: bool| {
         n = n.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        let mut mask = if evex { (n >> 16) as u8 % 8 } else { 0 };
-        if form.distances {
+        let mut mask = if takes_masks { (n >> 16) as u8 % 8 } else { 0 };
+        if form.distances && takes_masks {
             mask = mask.max(1);
         }
         let zeroing = form.zeroing && mask != 0 && n >> 31 == 1;
         let imm = (form.imm > 0).then_some((n >> 20) as u8);
+        let fourth = form.order == RegSecondOperandMask;
+        let imm = if fourth { imm.map(|imm| imm & 0xf0) } else { imm };
         let with = Modifiers { mask, zeroing, broadcast, imm };
         check(Asked { reg, second, operand, with });
     };
@@ -208,9 +254,14 @@ fn every_use(form: Form, mut check: impl FnMut(Asked)) {
     let mut at = 0_usize;
     let mut give_at = |base: u8, index: Option<(u8, u8)>, disp: i32, broadcast: bool| {
         at += 1;
-        let (mut reg, second) = ((at % n_regs as usize) as u8, (at / 7 % n_seconds as usize) as u8);
-        if form.distances && index.is_some_and(|(i, _)| i == reg) {
-            reg = (reg + 1) % n_regs; // a gather may not overwrite its distances
+        let (mut reg, mut second) =
+            ((at % n_regs as usize) as u8, (at / 7 % n_seconds as usize) as u8);
+        // A gather may not overwrite its distances, and not those by its mask.
+        if let (true, Some((index, _))) = (form.distances, index) {
+            reg = if reg == index { (reg + 1) % n_regs } else { reg };
+            while has_second && (second == index || second == reg) {
+                second = (second + 1) % n_seconds;
+            }
         }
         let address = Address { base, index, disp };
         give(reg, second, Operand::Memory(address), broadcast);
@@ -228,7 +279,8 @@ fn every_use(form: Form, mut check: impl FnMut(Asked)) {
                     }
                 }
                 if form.distances {
-                    (0..32).for_each(|i| give_at(base, Some((i, scale)), disp, false));
+                    let all = 0..count(Class::Vector);
+                    all.for_each(|i| give_at(base, Some((i, scale)), disp, false));
                 }
             }
         }
@@ -244,6 +296,14 @@ fn decoded(bytes: &[u8]) -> Instruction {
 }
 
 fn is(register: Register, class: Class, number: u8) -> bool {
+    let byte = match number {
+        0..4 => Register::AL + u32::from(number),
+        4..8 => Register::SPL + u32::from(number - 4),
+        _ => Register::R8L + u32::from(number - 8),
+    };
+    if class == Class::General && register == byte {
+        return true;
+    }
     let first: &[Register] = match class {
         Class::Vector => &[Register::XMM0, Register::YMM0, Register::ZMM0],
         Class::Mask => &[Register::K0],
@@ -264,6 +324,12 @@ fn agree(name: &str, form: Form, asked: Asked, imm: Option<i64>, bytes: &[u8]) {
     let (registers, operand_at): (&[Named], usize) = match form.order {
         RegSecondOperand => (&[(0, reg), (1, second)], 2),
         RegOperandSecond => (&[(0, reg), (2, second)], 1),
+        OperandSecondReg => (&[(2, reg), (1, second)], 0),
+        RegSecondOperandMask => {
+            let fourth = asked.with.imm.unwrap_or(0) >> 4;
+            assert!(is(got.op_register(3), Class::Vector, fourth), "{}", context());
+            (&[(0, reg), (1, second)], 2)
+        }
         RegOperand => (&[(0, reg)], 1),
         OperandReg => (&[(1, reg)], 0),
         SecondOperand => (&[(0, second)], 1),
@@ -303,25 +369,29 @@ fn agree(name: &str, form: Form, asked: Asked, imm: Option<i64>, bytes: &[u8]) {
     assert!(masked, "{}", context());
     assert_eq!(got.zeroing_masking(), asked.with.zeroing, "{}", context());
     assert_eq!(got.is_broadcast(), asked.with.broadcast, "{}", context());
-    if let Some(imm) = imm {
+    if let Some(imm) = imm
+        && form.order != RegSecondOperandMask
+    {
         assert_eq!(got.immediate(n_operands as u32 - 1) as i64, imm, "{}", context());
     }
 }
 
-fn bytes_of(write: impl FnOnce(&mut Asm)) -> Vec<u8> {
-    let mut asm = Asm::default();
+fn bytes_of(vectors: Vectors, write: impl FnOnce(&mut Asm)) -> Vec<u8> {
+    let mut asm = Asm::new(vectors);
     write(&mut asm);
     asm.code
 }
 
 #[test]
 fn wide_instructions_are_decoded_as_asked() {
-    for &op in ALL_EVEX {
-        let form = evex_form(op);
+    for &op in ALL_PACKED {
+        let form = packed_form(op);
         let mut n = 0;
-        every_use(form, |asked| {
+        every_use(form, Vectors::Zmm, |asked| {
             let reg = if form.order == SecondOperand { op.digit } else { asked.reg };
-            let bytes = bytes_of(|a| a.evex(op, reg, asked.second, asked.operand, asked.with));
+            let bytes = bytes_of(Vectors::Zmm, |a| {
+                a.evex(op, reg, asked.second, asked.operand, asked.with)
+            });
             if n == 0 {
                 let code = format!("{:?}", decoded(&bytes).code());
                 assert!(code.starts_with("EVEX") && code.contains("zmm"), "{code}");
@@ -334,12 +404,37 @@ fn wide_instructions_are_decoded_as_asked() {
 }
 
 #[test]
-fn instructions_on_masks_are_decoded_as_asked() {
+fn instructions_on_short_vectors_are_decoded_as_asked() {
+    for &op in ALL_PACKED.iter().filter(|op| op.ymm) {
+        let form = ymm_form(op);
+        let name = match op.name {
+            "vrndscalepd" => "vroundpd",
+            // Logic does not tell the size of lanes.
+            "vpandd" | "vpandq" => "vpand",
+            "vpord" | "vporq" => "vpor",
+            "vpxord" | "vpxorq" => "vpxor",
+            name => name,
+        };
+        every_use(form, Vectors::Ymm, |asked| {
+            let reg = if form.order == SecondOperand { op.digit } else { asked.reg };
+            let write = |a: &mut Asm| a.packed(op, reg, asked.second, asked.operand, asked.with);
+            let bytes = bytes_of(Vectors::Ymm, write);
+            let code = format!("{:?}", decoded(&bytes).code());
+            assert!(code.starts_with("VEX") && code.contains("ymm"), "{code}");
+            agree(name, form, asked, asked.with.imm.map(i64::from), &bytes);
+        });
+    }
+}
+
+#[test]
+fn instructions_with_a_vex_prefix_are_decoded_as_asked() {
     for &op in ALL_VEX {
         let form = vex_form(op);
-        every_use(form, |asked| {
+        every_use(form, Vectors::Ymm, |asked| {
             let imm: SmallVec<[u8; 1]> = asked.with.imm.into_iter().collect();
-            let bytes = bytes_of(|a| a.vex_with(op, asked.reg, asked.second, asked.operand, &imm));
+            let bytes = bytes_of(Vectors::Ymm, |a| {
+                a.vex_with(op, asked.reg, asked.second, asked.operand, &imm);
+            });
             agree(op.name, form, asked, asked.with.imm.map(i64::from), &bytes);
         });
     }
@@ -349,14 +444,14 @@ fn instructions_on_masks_are_decoded_as_asked() {
 fn instructions_on_general_registers_are_decoded_as_asked() {
     for &op in ALL_GENERAL {
         let form = general_form(op);
-        every_use(form, |asked| {
+        every_use(form, Vectors::Zmm, |asked| {
             let number = asked.with.imm.map(|byte| match form.imm {
                 1 => i64::from(byte as i8),
                 _ => i64::from(byte as i8) << 23,
             });
             let imm: SmallVec<[u8; 4]> =
                 number.iter().flat_map(|n| n.to_le_bytes().into_iter().take(form.imm)).collect();
-            let bytes = bytes_of(|a| a.general(op, asked.reg, asked.operand, &imm));
+            let bytes = bytes_of(Vectors::Zmm, |a| a.general(op, asked.reg, asked.operand, &imm));
             agree(op.name, form, asked, number, &bytes);
         });
     }
@@ -366,33 +461,33 @@ fn instructions_on_general_registers_are_decoded_as_asked() {
 fn the_rest_is_decoded_as_asked() {
     let general = |got: Register, r: u8| assert!(is(got, Class::General, r), "{got:?} for {r}");
     for r in 0..16 {
-        let push = decoded(&bytes_of(|a| a.push(r)));
+        let push = decoded(&bytes_of(Vectors::Zmm, |a| a.push(r)));
         assert_eq!(push.mnemonic(), Mnemonic::Push);
         general(push.op0_register(), r);
-        let pop = decoded(&bytes_of(|a| a.pop(r)));
+        let pop = decoded(&bytes_of(Vectors::Zmm, |a| a.pop(r)));
         assert_eq!(pop.mnemonic(), Mnemonic::Pop);
         general(pop.op0_register(), r);
         for value in [0, 1, -1, 0xffff, i64::from(i32::MIN), 1 << 31, i64::MIN, i64::MAX] {
-            let constant = decoded(&bytes_of(|a| a.constant(r, value)));
+            let constant = decoded(&bytes_of(Vectors::Zmm, |a| a.constant(r, value)));
             assert_eq!(constant.mnemonic(), Mnemonic::Mov);
             general(constant.op0_register(), r);
             assert_eq!(constant.immediate(1) as i64, value);
         }
         for from in (0..16).filter(|&from| from != r) {
-            let moved = decoded(&bytes_of(|a| a.move_general(r, from)));
+            let moved = decoded(&bytes_of(Vectors::Zmm, |a| a.move_general(r, from)));
             assert_eq!(moved.mnemonic(), Mnemonic::Mov);
             general(moved.op0_register(), r);
             general(moved.op1_register(), from);
         }
     }
-    assert_eq!(decoded(&bytes_of(Asm::zero_upper)).mnemonic(), Mnemonic::Vzeroupper);
-    assert_eq!(decoded(&bytes_of(Asm::ret)).mnemonic(), Mnemonic::Ret);
+    assert_eq!(decoded(&bytes_of(Vectors::Zmm, Asm::zero_upper)).mnemonic(), Mnemonic::Vzeroupper);
+    assert_eq!(decoded(&bytes_of(Vectors::Zmm, Asm::ret)).mnemonic(), Mnemonic::Ret);
 }
 
 /// Jumps forward and back reach their labels, and elements of the pool are found behind the code.
 #[test]
 fn jumps_and_the_pool_are_found() {
-    let mut asm = Asm::default();
+    let mut asm = Asm::new(Vectors::Zmm);
     let plain = Modifiers::default();
     asm.label(0);
     let pooled = [asm.word(7), asm.double(8), asm.ramp(3), asm.wide_ramp(5), asm.word(7)];

@@ -3,8 +3,9 @@
 use gt_ir::DType;
 
 use super::{
-    Class, Function, IABS, IMAX, IMIN, IMUL, Inst, K_AND, K_AND_NOT, K_OR, K_XNOR, K_XOR, Op,
-    RANGE_MAX, RANGE_MIN, Reg, SQRT, Source, Unsupported, Value, call, compare, icompare,
+    AND, Class, Function, IABS, IMAX, IMIN, IMUL, Inst, K_AND, K_AND_NOT, K_OR, K_XNOR, K_XOR, MAX,
+    MIN, OR, Op, RANGE_MAX, RANGE_MIN, Reg, SQRT, Source, Unsupported, Value, Vectors, call,
+    compare, icompare,
 };
 use crate::kernel::{
     formulas::{Compare, FMOD_LIMIT, Formulas, TRIG_LIMIT, Trig},
@@ -101,8 +102,9 @@ impl Function {
             Binary::Sub => self.fsub(a, b),
             Binary::Mul => self.fmul(a, b),
             Binary::Div => self.fdiv(a, b),
-            Binary::Maximum => return Ok(Value::Lanes(self.extremum(RANGE_MAX, a, b))),
-            Binary::Minimum => return Ok(Value::Lanes(self.extremum(RANGE_MIN, a, b))),
+            Binary::Maximum | Binary::Minimum => {
+                return Ok(Value::Lanes(self.extremum(op, a, b)));
+            }
             Binary::Eq => return Ok(Value::Mask(self.fcmp(Compare::Equal, a, b))),
             Binary::Lt => return Ok(Value::Mask(self.fcmp(Compare::LessThan, a, b))),
             Binary::Pow => self.two(call(host::Function::PowF32, false), a, b),
@@ -128,13 +130,25 @@ impl Function {
     }
 
     /// The instruction orders zeros by sign, but prefers numbers to NaN.
-    fn extremum(&mut self, op: Op, a: Source, b: Source) -> Source {
-        let chosen = self.either(op, a, b);
+    fn extremum(&mut self, op: Binary, a: Source, b: Source) -> Source {
+        let largest = op == Binary::Maximum;
+        let chosen = match self.vectors {
+            Vectors::Ymm => self.either_extremum(largest, a, b),
+            Vectors::Zmm => self.either(if largest { RANGE_MAX } else { RANGE_MIN }, a, b),
+        };
         let unordered = match (a, b) {
             (a, Source::Const(_)) => self.fcmp(Compare::Unordered, a, a),
             _ => self.fcmp(Compare::Unordered, a, b),
         };
         self.select(unordered, Source::Const(u32::MAX), chosen)
+    }
+
+    /// Of two zeros these instructions give the second one. Both orders together have its sign.
+    fn either_extremum(&mut self, largest: bool, a: Source, b: Source) -> Source {
+        let (op, both) = if largest { (MAX, AND) } else { (MIN, OR) };
+        let (a, b) = (self.held(a), self.held(b));
+        let (second, first) = (self.make(op, &[a, b]), self.make(op, &[b, a]));
+        self.make(both, &[first, second])
     }
 
     fn binary_int(
