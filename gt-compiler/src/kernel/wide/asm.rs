@@ -35,6 +35,10 @@ impl Address {
     pub(super) fn frame(disp: i32) -> Address {
         Address { base: RSP, index: None, disp }
     }
+
+    pub(super) fn moved(self, by: i32) -> Address {
+        Address { disp: self.disp + by, ..self }
+    }
 }
 
 /// How an EVEX instruction is masked, and whether its memory operand is one element for all lanes.

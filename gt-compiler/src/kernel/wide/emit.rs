@@ -33,7 +33,15 @@ pub(super) enum Part {
     /// All vectors of a block.
     Block,
     /// One vector with some lanes left out, in place of the given one of a block.
-    Tail(usize, Reg),
+    Tail(usize, Rest),
+}
+
+/// The lanes of a vector that count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Rest {
+    /// So many, as is known when the code is written.
+    First(usize),
+    Where(Reg),
 }
 
 /// An address or an index at the current position.
@@ -254,28 +262,51 @@ impl Emitter<'_> {
             let last = self.sum(high, None, 1 - block as i32);
             self.counted(at, index, last, block, |_, _| Ok(Part::Block))?;
         }
-        if fixed && extent.is_multiple_of(block) {
-            return Ok(());
+        if fixed {
+            return self.rest(at, index, extent % block);
         }
         if !self.nest.is_reduce(at) || self.unroll == 1 {
-            return self
-                .counted(at, index, high, lanes, |e, i| Ok(Part::Tail(0, e.lanes_left(high, i))));
+            let rest = |e: &mut Self, i| Ok(Part::Tail(0, e.lanes_left(high, i)));
+            return self.counted(at, index, high, lanes, rest);
         }
         // Each vector has its own accumulators.
         let exit = self.f.label();
         for u in 0..self.unroll {
             self.jump(index, high, false, exit);
-            let mask = self.lanes_left(high, index);
-            self.iteration(at, index, Part::Tail(u, mask))?;
+            let rest = self.lanes_left(high, index);
+            self.iteration(at, index, Part::Tail(u, rest))?;
             self.advance(index, lanes);
         }
         self.f.push(Inst::new(Op::Label(exit), None, &[]));
         Ok(())
     }
 
-    pub(super) fn lanes_left(&mut self, high: Reg, index: Reg) -> Reg {
+    /// The last iterations of a loop whose extent is known: whole vectors, then some lanes of one.
+    fn rest(&mut self, at: usize, index: Reg, n: usize) -> Result<(), Unsupported> {
+        let lanes = self.f.vectors.lanes();
+        let (n_whole, n_left) = (n / lanes, n % lanes);
+        if n_whole > 0 {
+            let unroll = std::mem::replace(&mut self.unroll, n_whole);
+            self.iteration(at, index, Part::Block)?;
+            self.unroll = unroll;
+            self.advance(index, n_whole * lanes);
+        }
+        if n_left > 0 {
+            self.iteration(at, index, Part::Tail(n_whole, Rest::First(n_left)))?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn lanes_left(&mut self, high: Reg, index: Reg) -> Rest {
         let left = self.general(Op::Subtract, &[high, index], None);
-        self.f.make_in(Class::Mask, Op::MaskCount, &[Source::Reg(left)])
+        Rest::Where(self.f.make_in(Class::Mask, Op::MaskCount, &[Source::Reg(left)]))
+    }
+
+    pub(super) fn mask(&mut self, rest: Rest) -> Reg {
+        match rest {
+            Rest::First(n) => self.f.constant(Op::MaskOf(n), &[]),
+            Rest::Where(mask) => mask,
+        }
     }
 
     pub(super) fn is_split(&self, at: usize) -> bool {

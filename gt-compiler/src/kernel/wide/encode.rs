@@ -11,7 +11,8 @@ use super::{
     isa::{self, Packed, Vectors},
 };
 
-/// Free for the encoder.
+/// Free for the encoder. Instructions of 128 and 256 bits reach these vectors, too.
+pub(super) const VECTOR: [u8; 3] = [13, 14, 15];
 pub(super) const MASK: [u8; 2] = [6, 7];
 /// As `MASK`, of masks that are vectors.
 pub(super) const YMM_MASK: u8 = 12;
@@ -22,8 +23,6 @@ const SAVED: [u8; 5] = [3, 12, 13, 14, 15];
 pub(super) struct Encoder<'f> {
     f: &'f Function,
     pub(super) allocation: &'f Allocation,
-    /// Vectors free for the encoder.
-    pub(super) vector: [u8; 3],
     pub(super) asm: Asm,
     /// Labels within calls.
     pub(super) labels: std::ops::RangeFrom<u32>,
@@ -31,12 +30,8 @@ pub(super) struct Encoder<'f> {
 
 /// The bytes of a function.
 pub(super) fn encode(f: &Function, allocation: &Allocation) -> Vec<u8> {
-    let vector = match f.vectors {
-        Vectors::Ymm => [13, 14, 15],
-        Vectors::Zmm => [29, 30, 31],
-    };
     let asm = Asm::new(f.vectors);
-    let mut e = Encoder { f, allocation, vector, asm, labels: 1 << 24.. };
+    let mut e = Encoder { f, allocation, asm, labels: 1 << 24.. };
     e.prologue();
     f.insts.iter().for_each(|inst| e.inst(inst));
     e.epilogue();
@@ -96,16 +91,16 @@ impl Encoder<'_> {
     /// A source in a vector register.
     pub(super) fn vector(&mut self, inst: &Inst, i: usize) -> u8 {
         match inst.sources[i] {
-            Source::Reg(r) => self.vector_reg(r, self.vector[i]),
+            Source::Reg(r) => self.vector_reg(r, VECTOR[i]),
             Source::Const(bits) => {
                 let word = self.asm.word(bits);
-                self.asm.packed(isa::VBROADCASTSS, self.vector[i], 0, word, Modifiers::default());
-                self.vector[i]
+                self.asm.packed(isa::VBROADCASTSS, VECTOR[i], 0, word, Modifiers::default());
+                VECTOR[i]
             }
             Source::Wide(bits) => {
                 let double = self.asm.double(bits);
-                self.asm.packed(isa::VBROADCASTSD, self.vector[i], 0, double, Modifiers::default());
-                self.vector[i]
+                self.asm.packed(isa::VBROADCASTSD, VECTOR[i], 0, double, Modifiers::default());
+                VECTOR[i]
             }
         }
     }
@@ -185,7 +180,7 @@ impl Encoder<'_> {
             class @ (Class::Vector | Class::Mask | Class::General) => class,
         };
         let scratch = match class {
-            Class::Vector => self.vector[2],
+            Class::Vector => VECTOR[2],
             Class::Mask => MASK[1],
             Class::General => RAX,
         };
@@ -212,7 +207,7 @@ impl Encoder<'_> {
             Base::Reg(r) => self.general_reg(r, RAX),
         };
         let index = mem.index.map(|(r, scale)| match self.f.classes[r.0 as usize] {
-            Class::Vector => (self.vector_reg(r, self.vector[1]), scale),
+            Class::Vector => (self.vector_reg(r, VECTOR[1]), scale),
             Class::Mask | Class::General => (self.general_reg(r, R11), scale),
         });
         Address { base, index, disp: mem.disp }
@@ -287,7 +282,7 @@ impl Encoder<'_> {
             Op::SplatNarrow(width) => self.splat_narrow(inst, width),
             Op::Load(width) => self.load(inst, width),
             Op::Store(width) => self.store(inst, width),
-            Op::StoreFirst(width) => self.store_first(inst, width),
+            Op::StoreFirst(width, n) => self.store_first(inst, width, n),
             Op::Gather { wide } => self.gather(inst, wide),
             Op::Scatter { wide } => self.scatter(inst, wide),
             Op::MaskBinary(op) => self.mask_binary(inst, op),
@@ -297,6 +292,9 @@ impl Encoder<'_> {
             Op::MaskUpper => self.mask_upper(inst),
             Op::MaskJoin => self.mask_join(inst),
             Op::MaskCount => self.mask_count(inst),
+            Op::MaskOf(n) => self.mask_of(inst, n),
+            // Only `ymm` has them.
+            Op::LoadApart { .. } | Op::StoreApart { .. } | Op::LoadFirst(..) => {}
             Op::Constant(value) => self.to(inst, |e, d| e.asm.constant(d, value)),
             Op::LoadPointer => self.load_pointer(inst),
             Op::Address => self.load_address(inst),
@@ -327,9 +325,9 @@ impl Encoder<'_> {
                 }
                 Operand::Register(c) if c == d => {
                     // The result is the summand and a factor.
-                    e.asm.packed(isa::VMOVAPS, e.vector[0], 0, Operand::Register(a), plain);
-                    e.asm.packed(isa::VFMADD213PS, e.vector[0], b, Operand::Register(c), plain);
-                    e.asm.packed(isa::VMOVAPS, d, 0, Operand::Register(e.vector[0]), plain);
+                    e.asm.packed(isa::VMOVAPS, VECTOR[0], 0, Operand::Register(a), plain);
+                    e.asm.packed(isa::VFMADD213PS, VECTOR[0], b, Operand::Register(c), plain);
+                    e.asm.packed(isa::VMOVAPS, d, 0, Operand::Register(VECTOR[0]), plain);
                 }
                 c if b == d => e.asm.packed(isa::VFMADD213PS, d, a, c, with),
                 Operand::Register(_) | Operand::Memory(_) | Operand::Pool(_) => {
@@ -348,7 +346,7 @@ impl Encoder<'_> {
         let with = Modifiers { broadcast, imm: Some(table), ..Modifiers::default() };
         self.to(inst, |e, d| {
             let plain = Modifiers::default();
-            let work = if d == a { d } else { e.vector[0] };
+            let work = if d == a { d } else { VECTOR[0] };
             if work != a {
                 e.asm.packed(isa::VMOVAPS, work, 0, Operand::Register(a), plain);
             }

@@ -99,10 +99,23 @@ pub(super) enum Op {
     SplatNarrow(Width),
     Load(Width),
     Store(Width),
-    /// The first lane only.
-    StoreFirst(Width),
+    /// So many narrow elements, and zeros; with vectors of 256 bits.
+    LoadFirst(Width, usize),
+    /// So many lanes.
+    StoreFirst(Width, usize),
     /// Lanes at an address plus a vector of distances; uses the mask up.
     Gather {
+        wide: bool,
+    },
+    /// So many lanes, so many bytes apart, one by one; with vectors of 256 bits.
+    LoadApart {
+        n: usize,
+        stride: i32,
+        wide: bool,
+    },
+    StoreApart {
+        n: usize,
+        stride: i32,
         wide: bool,
     },
     Scatter {
@@ -136,6 +149,8 @@ pub(super) enum Op {
     MaskJoin,
     /// As many lanes as the source says, at most all.
     MaskCount,
+    /// So many lanes.
+    MaskOf(usize),
     /// From here on general registers.
     Constant(i64),
     LoadPointer,
@@ -193,8 +208,9 @@ impl Inst {
         matches!(
             self.op,
             Op::Store(_)
-                | Op::StoreFirst(_)
+                | Op::StoreFirst(..)
                 | Op::Scatter { .. }
+                | Op::StoreApart { .. }
                 | Op::JumpIfLess { .. }
                 | Op::Label(_)
         )
@@ -254,12 +270,14 @@ impl Function {
             (Op::Ramp(a), Op::Ramp(b)) => a == b,
             (Op::WideRamp(a), Op::WideRamp(b)) => a == b,
             (Op::Splat { .. }, Op::Splat { .. }) => i.sources.as_slice() == sources,
+            (Op::MaskOf(a), Op::MaskOf(b)) => a == b,
             _ => false,
         };
         if let Some(dst) = self.constants.iter().find(same).and_then(|i| i.dst) {
             return dst;
         }
-        let dst = self.reg(Class::Vector);
+        let is_mask = matches!(op, Op::MaskOf(_));
+        let dst = self.reg(if is_mask { Class::Mask } else { Class::Vector });
         self.constants.push(Inst::new(op, Some(dst), sources));
         dst
     }

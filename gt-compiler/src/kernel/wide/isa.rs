@@ -217,6 +217,7 @@ packed! {
     VPBLENDMQ    = "vpblendmq"    2 1 0x64 W1 0 zmm;
     VPSHUFD      = "vpshufd"      1 1 0x70 W0 0 ymm;
     VSHUFF32X4   = "vshuff32x4"   3 1 0x23 W0 0 zmm;
+    VEXTRACTF64X4 = "vextractf64x4" 3 1 0x1b W1 0 zmm;
     VINSERTF64X4 = "vinsertf64x4" 3 1 0x1a W1 0 zmm;
 
     VBROADCASTSS = "vbroadcastss" 2 1 0x18 W0 0 ymm;
@@ -283,11 +284,26 @@ vex! {
     VMOVSD      = "vmovsd"       1 3 0x10 W0 L0;
     VMOVSS_STORE = "vmovss"      1 2 0x11 W0 L0;
     VMOVSD_STORE = "vmovsd"      1 3 0x11 W0 L0;
+    VMOVHPS     = "vmovhps"      1 0 0x16 W0 L0;
+    VMOVHPS_STORE = "vmovhps"    1 0 0x17 W0 L0;
+    VINSERTPS   = "vinsertps"    3 1 0x21 W0 L0;
+    VEXTRACTPS  = "vextractps"   3 1 0x17 W0 L0;
     VMOVQ_STORE = "vmovq"        1 1 0xd6 W0 L0;
     VMOVUPS_STORE = "vmovups"    1 0 0x11 W0 L0;
+    VMOVUPS_STORE_YMM = "vmovups" 1 0 0x11 W0 L1;
+    VMOVQ_LOAD  = "vmovq"        1 2 0x7e W0 L0;
+    VPINSRB     = "vpinsrb"      3 1 0x20 W0 L0;
+    VPINSRW     = "vpinsrw"      1 1 0xc4 W0 L0;
+    VPINSRD     = "vpinsrd"      3 1 0x22 W0 L0;
+    VPEXTRB     = "vpextrb"      3 1 0x14 W0 L0;
+    VPEXTRW     = "vpextrw"      3 1 0x15 W0 L0;
+    VPSRLDQ     = "vpsrldq"      1 1 0x73 W0 L0;
     VPBROADCASTD_YMM = "vpbroadcastd" 2 1 0x58 W0 L1;
     VPBROADCASTQ_YMM = "vpbroadcastq" 2 1 0x59 W0 L1;
 }
+
+/// The number in place of the first register, which shares its opcode.
+pub(super) const VPSRLDQ_DIGIT: u8 = 3;
 
 general! {
     MOV_LOAD    = "mov"    [] [0x8b] None;

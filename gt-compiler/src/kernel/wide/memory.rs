@@ -4,8 +4,9 @@ use gt_ir::DType;
 
 use super::{
     Unsupported,
-    emit::{Emitter, Part, Place},
+    emit::{Emitter, Part, Place, Rest},
     ir::{Base, Class, Inst, Mem, Op, Reg, Source, Width},
+    isa::Vectors,
     lanes::Value,
 };
 use crate::kernel::spec::{Access, Binary, Expr, Store};
@@ -112,58 +113,81 @@ impl Emitter<'_> {
         if dtype.size() == 8 {
             return self.load_pair(stride, mem, part);
         }
-        let mask = if let Part::Tail(_, mask) = part { Some(mask) } else { None };
-        let dst = self.f.reg(Class::Vector);
-        if stride == dtype.size() as i64 {
-            self.f.push(Inst {
-                mem: Some(mem),
-                mask,
-                ..Inst::new(Op::Load(width(dtype)), Some(dst), &[])
-            });
-        } else if stride == 0 {
+        if stride == 0 {
             let op = match width(dtype) {
                 Width::Word => Op::Splat { wide: false },
                 narrow @ (Width::Byte | Width::Half | Width::Double) => Op::SplatNarrow(narrow),
             };
-            self.f.push(Inst { mem: Some(mem), ..Inst::new(op, Some(dst), &[]) });
-        } else {
-            let (mem, mask) = self.spread(dtype, stride, mem, mask)?;
-            self.f.push(Inst {
-                mem: Some(mem),
-                mask: Some(mask),
-                ..Inst::new(Op::Gather { wide: false }, Some(dst), &[])
-            });
+            let value = self.loading(op, mem, None);
+            return Ok(self.f.loaded(dtype, value));
         }
-        Ok(self.f.loaded(dtype, Source::Reg(dst)))
+        let value = self.load_lanes(dtype, stride, mem, rest(part))?;
+        Ok(self.f.loaded(dtype, value))
+    }
+
+    fn loading(&mut self, op: Op, mem: Mem, mask: Option<Reg>) -> Source {
+        let dst = self.f.reg(Class::Vector);
+        self.f.push(Inst { mem: Some(mem), mask, ..Inst::new(op, Some(dst), &[]) });
+        Source::Reg(dst)
     }
 
     /// Elements of eight bytes.
-    pub(super) fn load_pair(
-        &mut self,
-        stride: i64,
-        mem: Mem,
-        part: Part,
-    ) -> Result<Value, Unsupported> {
+    fn load_pair(&mut self, stride: i64, mem: Mem, part: Part) -> Result<Value, Unsupported> {
         if stride == 0 {
-            let dst = self.f.reg(Class::Vector);
-            let op = Op::Splat { wide: true };
-            self.f.push(Inst { mem: Some(mem), ..Inst::new(op, Some(dst), &[]) });
-            return Ok(Value::Pair([Source::Reg(dst); 2]));
+            return Ok(Value::Pair([self.loading(Op::Splat { wide: true }, mem, None); 2]));
         }
         let mut pair = [Source::Wide(0); 2];
         for (half, out) in pair.iter_mut().enumerate() {
-            let (mut mem, mut mask) =
-                (self.half_mem(mem, stride, half)?, self.half_mask(part, half));
-            let dst = self.f.reg(Class::Vector);
-            let mut op = Op::Load(Width::Double);
-            if stride != 8 {
-                let (spread, used) = self.spread(DType::F64, stride, mem, mask)?;
-                (mem, mask, op) = (spread, Some(used), Op::Gather { wide: true });
-            }
-            self.f.push(Inst { mem: Some(mem), mask, ..Inst::new(op, Some(dst), &[]) });
-            *out = Source::Reg(dst);
+            let (mem, rest) = (self.half_mem(mem, stride, half)?, self.half_rest(part, half));
+            *out = self.load_lanes(DType::F64, stride, mem, rest)?;
         }
         Ok(Value::Pair(pair))
+    }
+
+    /// The lanes of one vector from memory, all of them or the rest; zeros where none count.
+    fn load_lanes(
+        &mut self,
+        dtype: DType,
+        stride: i64,
+        mem: Mem,
+        rest: Option<Rest>,
+    ) -> Result<Source, Unsupported> {
+        let (size, wide) = (dtype.size(), dtype.size() == 8);
+        if rest == Some(Rest::First(0)) {
+            return Ok(Source::Wide(0));
+        }
+        if stride != size as i64 {
+            if let Some((n, stride)) = self.one_by_one(dtype, stride, mem, rest) {
+                return Ok(self.loading(Op::LoadApart { n, stride, wide }, mem, None));
+            }
+            let (mem, mask) = self.spread(dtype, stride, mem, rest)?;
+            return Ok(self.loading(Op::Gather { wide }, mem, Some(mask)));
+        }
+        if let (Some(Rest::First(n)), 1 | 2, Vectors::Ymm) = (rest, size, self.f.vectors) {
+            return Ok(self.loading(Op::LoadFirst(width(dtype), n), mem, None));
+        }
+        let mask = rest.map(|rest| self.mask(rest));
+        Ok(self.loading(Op::Load(width(dtype)), mem, mask))
+    }
+
+    /// How many lanes are moved one by one, and how far apart they are: where the processor has no
+    /// fast instruction for all of them.
+    fn one_by_one(
+        &self,
+        dtype: DType,
+        stride: i64,
+        mem: Mem,
+        rest: Option<Rest>,
+    ) -> Option<(usize, i32)> {
+        let n = match rest {
+            None => self.f.vectors.bytes() as usize / dtype.size(),
+            Some(Rest::First(n)) => n,
+            Some(Rest::Where(_)) => return None,
+        };
+        let end = i64::from(mem.disp) + self.to_vector(1, stride);
+        let fits = i32::try_from(end).is_ok() && matches!(dtype.size(), 4 | 8);
+        let stride = i32::try_from(stride).ok()?;
+        (fits && self.f.vectors == Vectors::Ymm).then_some((n, stride))
     }
 
     /// Half of the addresses of a vector's elements `stride` bytes apart.
@@ -173,38 +197,21 @@ impl Emitter<'_> {
     }
 
     /// Which of half of the lanes count.
-    pub(super) fn half_mask(&mut self, part: Part, half: usize) -> Option<Reg> {
-        match part {
-            Part::Tail(_, mask) if half == 1 => Some(self.f.upper(mask)),
-            Part::Tail(_, mask) => Some(mask),
-            Part::Outside | Part::Block => None,
-        }
+    fn half_rest(&mut self, part: Part, half: usize) -> Option<Rest> {
+        let n_half = self.f.vectors.lanes() / 2;
+        Some(match rest(part)? {
+            Rest::First(n) if half == 1 => Rest::First(n.saturating_sub(n_half)),
+            Rest::First(n) => Rest::First(n.min(n_half)),
+            Rest::Where(mask) if half == 1 => Rest::Where(self.f.upper(mask)),
+            Rest::Where(mask) => Rest::Where(mask),
+        })
+        .filter(|rest| *rest != Rest::First(n_half))
     }
 
-    pub(super) fn store_pair(
-        &mut self,
-        stride: i64,
-        mem: Mem,
-        value: [Source; 2],
-        part: Part,
-    ) -> Result<(), Unsupported> {
-        for (half, value) in value.into_iter().enumerate() {
-            let value = self.f.held(value);
-            if part == Part::Outside {
-                let op = Op::StoreFirst(Width::Double);
-                self.f.push(Inst { mem: Some(mem), ..Inst::new(op, None, &[value]) });
-                return Ok(());
-            }
-            let (mut mem, mut mask) =
-                (self.half_mem(mem, stride, half)?, self.half_mask(part, half));
-            let mut op = Op::Store(Width::Double);
-            if stride != 8 {
-                let (spread, used) = self.spread(DType::F64, stride, mem, mask)?;
-                (mem, mask, op) = (spread, Some(used), Op::Scatter { wide: true });
-            }
-            self.f.push(Inst { mem: Some(mem), mask, ..Inst::new(op, None, &[value]) });
-        }
-        Ok(())
+    /// The mask of half of the lanes.
+    pub(super) fn half_mask(&mut self, part: Part, half: usize) -> Option<Reg> {
+        let mask = rest(part).map(|rest| self.mask(rest))?;
+        Some(if half == 1 { self.f.upper(mask) } else { mask })
     }
 
     /// Positions as values.
@@ -241,12 +248,12 @@ impl Emitter<'_> {
     }
 
     /// The address and the mask (to be used up) of lanes that do not lie side by side.
-    pub(super) fn spread(
+    fn spread(
         &mut self,
         dtype: DType,
         stride: i64,
         mem: Mem,
-        mask: Option<Reg>,
+        rest: Option<Rest>,
     ) -> Result<(Mem, Reg), Unsupported> {
         let reach = i32::try_from(self.to_vector(1, stride));
         let (4 | 8, Ok(_)) = (dtype.size(), reach) else {
@@ -257,7 +264,7 @@ impl Emitter<'_> {
             (None, base) => base,
         };
         let distances = self.f.constant(Op::Ramp(stride as i32), &[]);
-        let mask = match mask {
+        let mask = match rest.map(|rest| self.mask(rest)) {
             Some(mask) => self.f.make_in(Class::Mask, Op::MaskMove, &[Source::Reg(mask)]),
             None => self.f.make_in(Class::Mask, Op::MaskOnes, &[]),
         };
@@ -278,25 +285,53 @@ impl Emitter<'_> {
         if stride == 0 && part != Part::Outside {
             return Err(Unsupported("lanes stored to one place"));
         }
-        if let Value::Pair(value) = value {
-            return self.store_pair(stride, mem, value, part);
-        }
-        let value = self.f.stored(dtype, value)?;
-        let value = Source::Reg(self.f.register(value));
-        let mask = if let Part::Tail(_, mask) = part { Some(mask) } else { None };
-        let mut op = Op::Store(width(dtype));
+        let rest = if stride == 0 { Some(Rest::First(1)) } else { rest(part) };
+        let Value::Pair(pair) = value else {
+            let value = self.f.stored(dtype, value)?;
+            return self.store_lanes(dtype, stride, mem, (value, rest));
+        };
         if stride == 0 {
-            op = Op::StoreFirst(width(dtype));
-        } else if stride != dtype.size() as i64 {
-            let (mem, mask) = self.spread(dtype, stride, mem, mask)?;
-            self.f.push(Inst {
-                mem: Some(mem),
-                mask: Some(mask),
-                ..Inst::new(Op::Scatter { wide: false }, None, &[value])
-            });
-            return Ok(());
+            return self.store_lanes(dtype, stride, mem, (pair[0], rest));
         }
+        for (half, value) in pair.into_iter().enumerate() {
+            let (mem, rest) = (self.half_mem(mem, stride, half)?, self.half_rest(part, half));
+            self.store_lanes(dtype, stride, mem, (value, rest))?;
+        }
+        Ok(())
+    }
+
+    /// The lanes of one vector to memory, all of them or the rest.
+    fn store_lanes(
+        &mut self,
+        dtype: DType,
+        stride: i64,
+        mem: Mem,
+        (value, rest): (Source, Option<Rest>),
+    ) -> Result<(), Unsupported> {
+        let (value, wide) = (Source::Reg(self.f.register(value)), dtype.size() == 8);
+        let (op, mem, mask) = match rest {
+            Some(Rest::First(0)) => return Ok(()),
+            rest if stride != 0 && stride != dtype.size() as i64 => {
+                if let Some((n, stride)) = self.one_by_one(dtype, stride, mem, rest) {
+                    (Op::StoreApart { n, stride, wide }, mem, None)
+                } else {
+                    let (mem, mask) = self.spread(dtype, stride, mem, rest)?;
+                    (Op::Scatter { wide }, mem, Some(mask))
+                }
+            }
+            Some(Rest::First(n)) => (Op::StoreFirst(width(dtype), n), mem, None),
+            Some(Rest::Where(mask)) => (Op::Store(width(dtype)), mem, Some(mask)),
+            None => (Op::Store(width(dtype)), mem, None),
+        };
         self.f.push(Inst { mem: Some(mem), mask, ..Inst::new(op, None, &[value]) });
         Ok(())
+    }
+}
+
+/// Which lanes of a vector count, if not all of them.
+fn rest(part: Part) -> Option<Rest> {
+    match part {
+        Part::Tail(_, rest) => Some(rest),
+        Part::Outside | Part::Block => None,
     }
 }

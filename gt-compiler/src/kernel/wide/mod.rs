@@ -5,8 +5,9 @@
 //! folds in `sums` and `across`, the arithmetic in `lanes` and (for elements of eight bytes)
 //! `pairs` and `longs`. `alloc` gives it real registers, `encode` chooses the instructions of
 //! `isa`, and `asm` writes their bytes. Most instructions are the same for both sizes of vectors;
-//! `ymm` has what is different with 256 bits. Every element gets the bits that the Cranelift path
-//! gives it. A nest that this generator has no code for is refused, and goes there.
+//! `ymm` has what is different with 256 bits, and `pieces` what is moved in several instructions.
+//! Every element gets the bits that the Cranelift path gives it. A nest that this generator has no
+//! code for is refused, and goes there.
 
 mod across;
 mod alloc;
@@ -20,6 +21,7 @@ mod lanes;
 mod longs;
 mod memory;
 mod pairs;
+mod pieces;
 mod scalars;
 mod sums;
 mod vectors;

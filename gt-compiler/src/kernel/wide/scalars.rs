@@ -43,6 +43,11 @@ impl Encoder<'_> {
         self.mask_of_bits(inst);
     }
 
+    pub(super) fn mask_of(&mut self, inst: &Inst, n: usize) {
+        self.asm.constant(RAX, (1 << n) - 1);
+        self.mask_of_bits(inst);
+    }
+
     /// The bits of the scratch register as a mask.
     fn mask_of_bits(&mut self, inst: &Inst) {
         self.to(inst, |e, d| e.asm.vex(isa::KMOVW_FROM, d, 0, Operand::Register(RAX)));

@@ -3,7 +3,7 @@
 
 use super::{
     asm::{Modifiers, Operand},
-    encode::{Encoder, MASK, RAX},
+    encode::{Encoder, RAX, VECTOR},
     ir::{Inst, Width},
     isa::{self, Packed},
 };
@@ -13,14 +13,14 @@ impl Encoder<'_> {
     pub(super) fn round_half(&mut self, inst: &Inst) {
         let a = self.vector(inst, 0);
         let with = Modifiers { imm: Some(0), ..Modifiers::default() };
-        let half = Operand::Register(self.vector[2]);
+        let half = Operand::Register(VECTOR[2]);
         self.asm.packed(isa::VCVTPS2PH, a, 0, half, with);
         self.to(inst, |e, d| e.asm.packed(isa::VCVTPH2PS, d, 0, half, Modifiers::default()));
     }
 
     /// Lanes of 64 bits to the lower half.
     pub(super) fn narrow(&mut self, inst: &Inst, op: Packed) {
-        let (a, lower) = (self.vector(inst, 0), self.vector[2]);
+        let (a, lower) = (self.vector(inst, 0), VECTOR[2]);
         self.asm.packed(op, a, 0, Operand::Register(lower), Modifiers::default());
         self.to(inst, |e, d| {
             e.asm.packed(isa::VMOVAPS, d, 0, Operand::Register(lower), Modifiers::default());
@@ -106,19 +106,15 @@ impl Encoder<'_> {
 
     /// Lanes to neighboring elements.
     pub(super) fn store(&mut self, inst: &Inst, width: Width) {
+        let op = match width {
+            Width::Double => isa::STORE_PD,
+            Width::Word => isa::STORE_PS,
+            Width::Byte => isa::VPMOVDB,
+            Width::Half => isa::VPMOVDW,
+        };
         let value = self.vector(inst, 0);
         let (at, with) = (Operand::Memory(self.address(inst.mem)), self.modifiers(inst));
-        self.asm.packed(storing(width), value, 0, at, with);
-    }
-
-    /// The first lane to memory.
-    pub(super) fn store_first(&mut self, inst: &Inst, width: Width) {
-        let value = self.vector(inst, 0);
-        self.asm.constant(RAX, 1);
-        self.asm.vex(isa::KMOVW_FROM, MASK[0], 0, Operand::Register(RAX));
-        let at = Operand::Memory(self.address(inst.mem));
-        let with = Modifiers { mask: MASK[0], ..Modifiers::default() };
-        self.asm.packed(storing(width), value, 0, at, with);
+        self.asm.packed(op, value, 0, at, with);
     }
 
     /// Lanes from an address plus a vector of distances.
@@ -138,15 +134,5 @@ impl Encoder<'_> {
         let (at, with) = (Operand::Memory(self.address(inst.mem)), self.modifiers(inst));
         let op = if wide { isa::VSCATTERDPD } else { isa::VSCATTERDPS };
         self.asm.packed(op, value, 0, at, with);
-    }
-}
-
-/// The instruction that stores lanes as elements of this size.
-fn storing(width: Width) -> Packed {
-    match width {
-        Width::Double => isa::STORE_PD,
-        Width::Word => isa::STORE_PS,
-        Width::Byte => isa::VPMOVDB,
-        Width::Half => isa::VPMOVDW,
     }
 }

@@ -7,7 +7,7 @@
 
 use super::{
     asm::{Address, Modifiers, Operand, RSP},
-    encode::{Encoder, R11, RAX, YMM_MASK},
+    encode::{Encoder, R11, RAX, VECTOR, YMM_MASK},
     ir::{Inst, Op, Reg, Source, Width},
     isa::{self, General, Packed, Vex},
 };
@@ -39,8 +39,7 @@ impl Encoder<'_> {
             Op::SplatNarrow(width) => self.splat_narrow_ymm(inst, width),
             Op::Load(width) if inst.mask.is_some() => self.load_masked(inst, width),
             Op::Store(width) if inst.mask.is_some() => self.store_masked(inst, width),
-            Op::Store(width @ (Width::Byte | Width::Half)) => self.store_narrow(inst, width),
-            Op::StoreFirst(width) => self.store_first_ymm(inst, width),
+            Op::Store(width @ (Width::Byte | Width::Half)) => self.store_first(inst, width, 8),
             Op::Gather { wide } => self.gather_ymm(inst, wide),
             Op::Scatter { wide } => self.scatter_ymm(inst, wide),
             Op::MaskBinary(op) => self.mask_binary_ymm(inst, op),
@@ -49,6 +48,10 @@ impl Encoder<'_> {
             Op::MaskOnes => self.to(inst, |e, d| e.same(isa::VPCMPEQD, d, d)),
             Op::MaskUpper => self.mask_upper_ymm(inst),
             Op::MaskCount => self.mask_count_ymm(inst),
+            Op::MaskOf(n) => self.mask_of_ymm(inst, n),
+            Op::LoadApart { n, stride, wide } => self.load_apart(inst, n, stride, wide),
+            Op::StoreApart { n, stride, wide } => self.store_apart(inst, n, stride, wide),
+            Op::LoadFirst(width, n) => self.load_first(inst, width, n),
             Op::Binary(..)
             | Op::Unary(_)
             | Op::MulAdd
@@ -60,6 +63,7 @@ impl Encoder<'_> {
             | Op::Splat { .. }
             | Op::Load(_)
             | Op::Store(_)
+            | Op::StoreFirst(..)
             | Op::Ramp(_)
             | Op::WideRamp(_)
             | Op::Extend
@@ -94,7 +98,7 @@ impl Encoder<'_> {
 
     /// A mask of four lanes of 64 bits, in the lower half of a mask of eight lanes.
     fn lower(&mut self, d: u8, wide: u8) {
-        let upper = self.vector[1];
+        let upper = VECTOR[1];
         self.asm.vex_with(isa::VEXTRACTF128, wide, 0, Operand::Register(upper), &[1]);
         self.registers(isa::VSHUFPS, d, wide, upper, &[0b10_00_10_00]);
     }
@@ -114,7 +118,7 @@ impl Encoder<'_> {
     fn compare_ymm(&mut self, inst: &Inst, op: Packed, imm: u8) {
         if op == isa::VCMPPD {
             let (a, (b, _)) = (self.vector(inst, 0), self.last(inst, 1));
-            let wide = self.vector[2];
+            let wide = VECTOR[2];
             self.asm.vex_with(op.on_ymm(), wide, a, b, &[imm]);
             return self.to(inst, |e, d| e.lower(d, wide));
         }
@@ -123,7 +127,7 @@ impl Encoder<'_> {
             true => (isa::VPCMPEQQ, isa::VPCMPGTQ),
             false => (isa::VPCMPEQD, isa::VPCMPGTD),
         };
-        let d = self.vector[2];
+        let d = VECTOR[2];
         let inverted = match (op, imm) {
             (isa::VPTESTMD | isa::VPTESTMQ, _) => {
                 let (a, zero) = (self.vector(inst, 0), self.asm.word(0));
@@ -202,7 +206,7 @@ impl Encoder<'_> {
     /// A source that is a vector or a mask.
     fn half(&mut self, inst: &Inst, i: usize) -> u8 {
         match inst.sources[i] {
-            Source::Reg(r) => self.vector_reg(r, self.vector[i]),
+            Source::Reg(r) => self.vector_reg(r, VECTOR[i]),
             Source::Const(_) | Source::Wide(_) => self.vector(inst, i),
         }
     }
@@ -247,7 +251,7 @@ impl Encoder<'_> {
     fn load_lanes(&mut self, inst: &Inst, width: Width, at: Address, mask: u8) {
         self.put_aside(Line::Mask, mask);
         self.asm.load_address(RAX, at);
-        let zero = self.vector[2];
+        let zero = VECTOR[2];
         self.same(isa::VPXOR, zero, zero);
         self.put_aside(Line::Values, zero);
         let size = if width == Width::Byte { 1 } else { 2 };
@@ -295,38 +299,6 @@ impl Encoder<'_> {
         self.asm.general(isa::MOV_BYTE, R11, Operand::Memory(to), &[]);
     }
 
-    /// All lanes as narrow elements.
-    fn store_narrow(&mut self, inst: &Inst, width: Width) {
-        let (value, half) = (self.vector(inst, 0), self.vector[2]);
-        let at = Operand::Memory(self.address(inst.mem));
-        self.asm.vex_with(isa::VEXTRACTF128, value, 0, Operand::Register(half), &[1]);
-        self.registers(isa::VPACKUSDW, half, value, half, &[]);
-        if width == Width::Half {
-            return self.asm.vex(isa::VMOVUPS_STORE, half, 0, at);
-        }
-        self.same(isa::VPACKUSWB, half, half);
-        self.asm.vex(isa::VMOVQ_STORE, half, 0, at);
-    }
-
-    fn store_first_ymm(&mut self, inst: &Inst, width: Width) {
-        let value = self.vector(inst, 0);
-        match width {
-            Width::Double | Width::Word => {
-                let double = width == Width::Double;
-                let op = if double { isa::VMOVSD_STORE } else { isa::VMOVSS_STORE };
-                let at = Operand::Memory(self.address(inst.mem));
-                self.asm.vex(op, value, 0, at);
-            }
-            Width::Byte | Width::Half => {
-                let at = self.address(inst.mem);
-                self.asm.load_address(RAX, at);
-                self.put_aside(Line::Values, value);
-                let size = if width == Width::Byte { 1 } else { 2 };
-                (0..size).for_each(|byte| self.store_byte(self.lane(Line::Values, byte), byte));
-            }
-        }
-    }
-
     fn gather_ymm(&mut self, inst: &Inst, wide: bool) {
         let at = Operand::Memory(self.address(inst.mem));
         let mask = self.mask_for(inst.mask, wide);
@@ -340,7 +312,7 @@ impl Encoder<'_> {
     fn scatter_ymm(&mut self, inst: &Inst, wide: bool) {
         let value = self.vector(inst, 0);
         let at = self.address(inst.mem);
-        let (mask, element) = (self.mask_for(inst.mask, false), self.vector[0]);
+        let (mask, element) = (self.mask_for(inst.mask, false), VECTOR[0]);
         let (distances, scale) = at.index.unwrap_or((RSP, 1));
         self.put_aside(Line::Mask, mask);
         self.put_aside(Line::Values, value);
@@ -414,8 +386,15 @@ impl Encoder<'_> {
     /// As many lanes as are left.
     fn mask_count_ymm(&mut self, inst: &Inst) {
         let count = self.general_source(inst, 0, R11);
-        let (all, positions) = (self.vector[2], self.asm.ramp(1));
+        let (all, positions) = (VECTOR[2], self.asm.ramp(1));
         self.splat_from(all, count, false);
+        self.to(inst, |e, d| e.asm.vex(isa::VPCMPGTD, d, all, positions));
+    }
+
+    fn mask_of_ymm(&mut self, inst: &Inst, n: usize) {
+        let (all, count) = (VECTOR[2], self.asm.word(n as u32));
+        self.asm.packed(isa::LOAD_PS, all, 0, count, Modifiers::default());
+        let positions = self.asm.ramp(1);
         self.to(inst, |e, d| e.asm.vex(isa::VPCMPGTD, d, all, positions));
     }
 }

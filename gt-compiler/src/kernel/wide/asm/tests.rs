@@ -69,6 +69,7 @@ fn packed_form(op: Packed) -> Form {
     let number = |form: Form| Form { imm: 1, ..form };
     match op {
         isa::VRANGEPS | isa::VRANGEPD | isa::VPTERNLOGD | isa::VSHUFF32X4 => number(VECTORS),
+        isa::VEXTRACTF64X4 => Form { registers: true, ..number(store) },
         isa::VINSERTF64X4 => Form { broadcast: false, ..number(VECTORS) },
         isa::VCMPPS | isa::VCMPPD | isa::VPCMPD | isa::VPCMPQ => number(compare),
         isa::VPTESTMD | isa::VPTESTMQ => compare,
@@ -172,7 +173,18 @@ fn vex_form(op: Vex) -> Form {
         isa::VMOVD | isa::VMOVQ => general,
         isa::VPBROADCASTD_YMM | isa::VPBROADCASTQ_YMM => Form { registers: true, ..load },
         isa::VMOVSS | isa::VMOVSD => load,
-        isa::VMOVSS_STORE | isa::VMOVSD_STORE | isa::VMOVQ_STORE | isa::VMOVUPS_STORE => store,
+        isa::VMOVSS_STORE
+        | isa::VMOVSD_STORE
+        | isa::VMOVHPS_STORE
+        | isa::VMOVQ_STORE
+        | isa::VMOVUPS_STORE
+        | isa::VMOVUPS_STORE_YMM => store,
+        isa::VPEXTRB | isa::VPEXTRW => Form { imm: 1, ..store },
+        isa::VPSRLDQ => Form { order: SecondOperand, memory: false, ..number },
+        isa::VMOVQ_LOAD => load,
+        isa::VMOVHPS => masked,
+        isa::VINSERTPS | isa::VPINSRB | isa::VPINSRW | isa::VPINSRD => Form { imm: 1, ..masked },
+        isa::VEXTRACTPS => Form { imm: 1, ..store },
         _ => masks,
     }
 }
@@ -432,8 +444,10 @@ fn instructions_with_a_vex_prefix_are_decoded_as_asked() {
         let form = vex_form(op);
         every_use(form, Vectors::Ymm, |asked| {
             let imm: SmallVec<[u8; 1]> = asked.with.imm.into_iter().collect();
+            let shared = form.order == SecondOperand;
+            let reg = if shared { isa::VPSRLDQ_DIGIT } else { asked.reg };
             let bytes = bytes_of(Vectors::Ymm, |a| {
-                a.vex_with(op, asked.reg, asked.second, asked.operand, &imm);
+                a.vex_with(op, reg, asked.second, asked.operand, &imm);
             });
             agree(op.name, form, asked, asked.with.imm.map(i64::from), &bytes);
         });
