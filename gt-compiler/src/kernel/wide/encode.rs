@@ -293,8 +293,9 @@ impl Encoder<'_> {
             Op::MaskJoin => self.mask_join(inst),
             Op::MaskCount => self.mask_count(inst),
             Op::MaskOf(n) => self.mask_of(inst, n),
-            // Only `ymm` has them.
-            Op::LoadApart { .. } | Op::StoreApart { .. } | Op::LoadFirst(..) => {}
+            Op::LoadApart { n, stride, wide } => self.load_apart(inst, n, stride, wide),
+            Op::StoreApart { n, stride, wide } => self.store_apart(inst, n, stride, wide),
+            Op::LoadFirst(..) => {} // only `ymm` has it
             Op::Constant(value) => self.to(inst, |e, d| e.asm.constant(d, value)),
             Op::LoadPointer => self.load_pointer(inst),
             Op::Address => self.load_address(inst),

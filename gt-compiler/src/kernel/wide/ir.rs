@@ -107,7 +107,7 @@ pub(super) enum Op {
     Gather {
         wide: bool,
     },
-    /// So many lanes, so many bytes apart, one by one; with vectors of 256 bits.
+    /// So many lanes, so many bytes apart, one by one.
     LoadApart {
         n: usize,
         stride: i32,

@@ -170,8 +170,7 @@ impl Emitter<'_> {
         Ok(self.loading(Op::Load(width(dtype)), mem, mask))
     }
 
-    /// How many lanes are moved one by one, and how far apart they are: where the processor has no
-    /// fast instruction for all of them.
+    /// How many lanes are moved one by one, and how far apart they are: where their number is known.
     fn one_by_one(
         &self,
         dtype: DType,
@@ -187,7 +186,7 @@ impl Emitter<'_> {
         let end = i64::from(mem.disp) + self.to_vector(1, stride);
         let fits = i32::try_from(end).is_ok() && matches!(dtype.size(), 4 | 8);
         let stride = i32::try_from(stride).ok()?;
-        (fits && self.f.vectors == Vectors::Ymm).then_some((n, stride))
+        fits.then_some((n, stride))
     }
 
     /// Half of the addresses of a vector's elements `stride` bytes apart.

@@ -6,7 +6,7 @@ use gt_ir::DType;
 use super::{
     Unsupported,
     ir::{Class, Function, Inst, Op, Reg, Source},
-    isa,
+    isa::{self, Vectors},
     lanes::{Pair, Value, call},
 };
 use crate::kernel::{
@@ -177,6 +177,9 @@ impl Function {
             Binary::Div if float => DIV,
             Binary::Pow if float => call(host::Function::PowF64, true),
             Binary::Fmod if float => call(host::Function::FmodF64, true),
+            Binary::Fmod if self.vectors == Vectors::Ymm => {
+                return Err(Unsupported("remainders, which take less time one by one"));
+            }
             Binary::Fmod => return Ok(Value::Pair(self.long_fmod(a, b))),
             Binary::Maximum => IMAX,
             Binary::Minimum => IMIN,

@@ -1,6 +1,6 @@
 //! Encodes what is moved in pieces: the first lanes of a vector, as many as are known when the code
-//! is written, and lanes far apart. Processors take longer for one masked store, or for one gather
-//! of 256 bits, than for all the pieces.
+//! is written, and lanes far apart. Processors take longer for one masked store, or for one gather,
+//! than for all the pieces.
 
 use super::{
     asm::{Address, Modifiers, Operand},
@@ -122,15 +122,31 @@ impl Encoder<'_> {
 
     /// Lanes so many bytes apart, and zeros behind them.
     pub(super) fn load_apart(&mut self, inst: &Inst, n: usize, stride: i32, wide: bool) {
-        let (at, upper, n_half) = (self.address(inst.mem), VECTOR[1], half(wide));
+        let (at, n_ymm) = (self.address(inst.mem), 2 * half(wide));
         self.to(inst, |e, d| {
-            e.load_half(d, at, n.min(n_half), (stride, wide));
-            if n > n_half {
-                let at = at.moved(stride * n_half as i32);
-                e.load_half(upper, at, n - n_half, (stride, wide));
-                e.asm.vex_with(isa::VINSERTF128, d, d, Operand::Register(upper), &[1]);
+            let lower = if e.is_ymm() { d } else { LEFT };
+            e.load_ymm(lower, at, n.min(n_ymm), (stride, wide));
+            if n > n_ymm {
+                let at = at.moved(stride * n_ymm as i32);
+                e.load_ymm(VECTOR[0], at, n - n_ymm, (stride, wide));
+                let (upper, imm) = (Operand::Register(VECTOR[0]), Some(1));
+                let with = Modifiers { imm, ..Modifiers::default() };
+                e.asm.packed(isa::VINSERTF64X4, d, lower, upper, with);
+            } else if d != lower {
+                let from = Operand::Register(lower);
+                e.asm.packed(isa::VMOVAPS, d, 0, from, Modifiers::default());
             }
         });
+    }
+
+    fn load_ymm(&mut self, d: u8, at: Address, n: usize, (stride, wide): (i32, bool)) {
+        let (upper, n_half) = (VECTOR[1], half(wide));
+        self.load_half(d, at, n.min(n_half), (stride, wide));
+        if n > n_half {
+            let at = at.moved(stride * n_half as i32);
+            self.load_half(upper, at, n - n_half, (stride, wide));
+            self.asm.vex_with(isa::VINSERTF128, d, d, Operand::Register(upper), &[1]);
+        }
     }
 
     fn load_half(&mut self, d: u8, at: Address, n: usize, (stride, wide): (i32, bool)) {
@@ -147,8 +163,18 @@ impl Encoder<'_> {
 
     /// The first lanes to elements so many bytes apart.
     pub(super) fn store_apart(&mut self, inst: &Inst, n: usize, stride: i32, wide: bool) {
-        let (value, n_half) = (self.vector(inst, 0), half(wide));
+        let (value, n_ymm) = (self.vector(inst, 0), 2 * half(wide));
         let at = self.address(inst.mem);
+        let lower = self.low(value);
+        self.store_ymm(lower, at, n.min(n_ymm), (stride, wide));
+        if n > n_ymm {
+            self.drop_bytes(value, 32);
+            self.store_ymm(LEFT, at.moved(stride * n_ymm as i32), n - n_ymm, (stride, wide));
+        }
+    }
+
+    fn store_ymm(&mut self, value: u8, at: Address, n: usize, (stride, wide): (i32, bool)) {
+        let n_half = half(wide);
         self.store_half(value, at, n.min(n_half), (stride, wide));
         if n > n_half {
             self.drop_bytes(value, 16);

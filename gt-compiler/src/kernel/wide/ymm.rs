@@ -49,8 +49,6 @@ impl Encoder<'_> {
             Op::MaskUpper => self.mask_upper_ymm(inst),
             Op::MaskCount => self.mask_count_ymm(inst),
             Op::MaskOf(n) => self.mask_of_ymm(inst, n),
-            Op::LoadApart { n, stride, wide } => self.load_apart(inst, n, stride, wide),
-            Op::StoreApart { n, stride, wide } => self.store_apart(inst, n, stride, wide),
             Op::LoadFirst(width, n) => self.load_first(inst, width, n),
             Op::Binary(..)
             | Op::Unary(_)
@@ -64,6 +62,8 @@ impl Encoder<'_> {
             | Op::Load(_)
             | Op::Store(_)
             | Op::StoreFirst(..)
+            | Op::LoadApart { .. }
+            | Op::StoreApart { .. }
             | Op::Ramp(_)
             | Op::WideRamp(_)
             | Op::Extend
