@@ -242,23 +242,8 @@ impl Encoder<'_> {
                 self.to(inst, |e, d| e.asm.packed(op, op.digit, d, a, with));
             }
             Op::Lookup(table) => self.lookup(inst, table),
-            Op::Blend { wide } => {
-                let (a, (b, broadcast)) = (self.vector(inst, 0), self.last(inst, 1));
-                let mask = inst.mask.map_or(0, |k| self.mask_reg(k, MASK[0]));
-                let with = Modifiers { mask, broadcast, ..Modifiers::default() };
-                let op = if wide { isa::VPBLENDMQ } else { isa::VPBLENDMD };
-                self.to(inst, |e, d| e.asm.packed(op, d, a, b, with));
-            }
-            Op::MaskedConst => {
-                let (word, _) = self.last(inst, 0);
-                let with = self.modifiers(inst);
-                let op = if matches!(inst.sources[0], Source::Wide(_)) {
-                    isa::VBROADCASTSD
-                } else {
-                    isa::VBROADCASTSS
-                };
-                self.to(inst, |e, d| e.asm.packed(op, d, 0, word, with));
-            }
+            Op::Blend { wide } => self.blend(inst, wide),
+            Op::MaskedConst => self.masked_const(inst),
             Op::Move { wide } => {
                 let a = self.vector(inst, 0);
                 let with = self.modifiers(inst);
@@ -305,6 +290,24 @@ impl Encoder<'_> {
             Op::JumpIfLess { holds, label } => self.jump_if_less(inst, holds, label),
             Op::Label(label) => self.asm.label(label),
         }
+    }
+
+    /// The lanes of the second source where the mask holds, those of the first elsewhere.
+    fn blend(&mut self, inst: &Inst, wide: bool) {
+        let (a, (b, broadcast)) = (self.vector(inst, 0), self.last(inst, 1));
+        let mask = inst.mask.map_or(0, |k| self.mask_reg(k, MASK[0]));
+        let with = Modifiers { mask, broadcast, ..Modifiers::default() };
+        let op = if wide { isa::VPBLENDMQ } else { isa::VPBLENDMD };
+        self.to(inst, |e, d| e.asm.packed(op, d, a, b, with));
+    }
+
+    /// The constant where the mask holds.
+    fn masked_const(&mut self, inst: &Inst) {
+        let (word, _) = self.last(inst, 0);
+        let with = self.modifiers(inst);
+        let wide = matches!(inst.sources[0], Source::Wide(_));
+        let op = if wide { isa::VBROADCASTSD } else { isa::VBROADCASTSS };
+        self.to(inst, |e, d| e.asm.packed(op, d, 0, word, with));
     }
 
     fn unary(&mut self, inst: &Inst, op: Packed, imm: Option<u8>) {

@@ -170,7 +170,7 @@ impl Emitter<'_> {
         Ok(self.loading(Op::Load(width(dtype)), mem, mask))
     }
 
-    /// How many lanes are moved one by one, and how far apart they are: where their number is known.
+    /// How many lanes are moved one by one and how far apart they are, if their number is known.
     fn one_by_one(
         &self,
         dtype: DType,
