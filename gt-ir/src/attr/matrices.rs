@@ -42,84 +42,59 @@ impl Attr for Triangle {
     }
 }
 
-/// How many vectors an orthogonal factor has: `reduced` or `full`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum Extent {
-    /// As many as the smaller side of the matrix.
-    Reduced,
-    /// A whole basis.
-    Full,
-}
-
-impl Attr for Extent {
-    const SYNTAX: &'static str = "reduced or full";
-    fn print(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Extent::Reduced => "reduced",
-            Extent::Full => "full",
-        })
-    }
-    fn parse(s: &str) -> Option<Self> {
-        match s {
-            "reduced" => Some(Extent::Reduced),
-            "full" => Some(Extent::Full),
-            _ => None,
+/// Attributes that are one of some words: the type and its text form.
+macro_rules! words {
+    ($(
+        $(#[$doc:meta])*
+        $name:ident, $syntax:literal {
+            $($(#[$of:meta])* $variant:ident = $word:literal,)+
         }
-    }
-}
+    )+) => { $(
+        $(#[$doc])*
+        #[derive(
+            Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+        )]
+        pub enum $name { $($(#[$of])* $variant),+ }
 
-/// What is computed of a spectrum: `values`, `reduced` or `full`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum Spectrum {
-    /// No vectors.
-    Values,
-    /// A vector for each value.
-    Reduced,
-    /// Whole bases.
-    Full,
-}
-
-impl Attr for Spectrum {
-    const SYNTAX: &'static str = "values, reduced or full";
-    fn print(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Spectrum::Values => f.write_str("values"),
-            Spectrum::Reduced => Extent::Reduced.print(f),
-            Spectrum::Full => Extent::Full.print(f),
+        impl Attr for $name {
+            const SYNTAX: &'static str = $syntax;
+            fn print(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(match self { $($name::$variant => $word),+ })
+            }
+            fn parse(s: &str) -> Option<Self> {
+                match s {
+                    $($word => Some($name::$variant),)+
+                    _ => None,
+                }
+            }
         }
-    }
-    fn parse(s: &str) -> Option<Self> {
-        match (s, Extent::parse(s)) {
-            ("values", _) => Some(Spectrum::Values),
-            (_, Some(Extent::Reduced)) => Some(Spectrum::Reduced),
-            (_, Some(Extent::Full)) => Some(Spectrum::Full),
-            (_, None) => None,
-        }
-    }
+    )+ };
 }
 
-/// What is computed of the spectrum of a symmetric matrix: `values` or `vectors`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum Eigen {
-    /// No vectors.
-    Values,
-    /// A vector for each value.
-    Vectors,
-}
-
-impl Attr for Eigen {
-    const SYNTAX: &'static str = "values or vectors";
-    fn print(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Eigen::Values => "values",
-            Eigen::Vectors => "vectors",
-        })
+words! {
+    /// How many vectors an orthogonal factor has: `reduced` or `full`.
+    Extent, "reduced or full" {
+        /// As many as the smaller side of the matrix.
+        Reduced = "reduced",
+        /// A whole basis.
+        Full = "full",
     }
-    fn parse(s: &str) -> Option<Self> {
-        match s {
-            "values" => Some(Eigen::Values),
-            "vectors" => Some(Eigen::Vectors),
-            _ => None,
-        }
+
+    /// What is computed of a spectrum: `values`, `reduced` or `full`.
+    Spectrum, "values, reduced or full" {
+        /// No vectors.
+        Values = "values",
+        /// A vector for each value.
+        Reduced = "reduced",
+        /// Whole bases.
+        Full = "full",
+    }
+
+    /// What is computed of the spectrum of a symmetric matrix: `values` or `vectors`.
+    Eigen, "values or vectors" {
+        /// No vectors.
+        Values = "values",
+        /// A vector for each value.
+        Vectors = "vectors",
     }
 }
