@@ -147,6 +147,16 @@ impl Shape {
         self.sizes() == other.sizes()
     }
 
+    /// The sizes of a batch of matrices, which are all but the last two; `None` for fewer axes.
+    pub fn leading(&self) -> Option<&[usize]> {
+        Some(&self.sizes()[..self.rank().checked_sub(2)?])
+    }
+
+    /// Whether both are matrices in batches of the same sizes.
+    pub fn same_batch(&self, other: &Shape) -> bool {
+        self.leading().is_some_and(|own| Some(own) == other.leading())
+    }
+
     /// Row-major strides in elements.
     ///
     /// ```

@@ -99,20 +99,10 @@ pub(crate) fn legal(op: &Op, operands: &[Type]) -> Option<Type> {
             let like = if *op == Op::Where { &operands[1..] } else { operands };
             operands.iter().all(|t| t.shape.same_sizes(&ty.shape)) && same(like)
         }
-        Class::Contract => {
-            let (a, b) = (operands[0].shape, operands[1].shape);
-            let rank = a.rank();
-            rank >= 2
-                && rank == b.rank()
-                && a.sizes()[..rank - 2] == b.sizes()[..rank - 2]
-                && same(operands)
+        Class::Contract | Class::Matrix => {
+            operands.iter().all(|t| t.shape.same_batch(&operands[0].shape)) && same(operands)
         }
         Class::Move => same(operands),
-        Class::Matrix => {
-            let leading = |t: &Type| t.shape.rank().checked_sub(2);
-            let batch = |t: &Type| leading(t).map(|at| t.shape.sizes()[..at].to_vec());
-            operands.iter().all(|t| batch(t) == batch(&operands[0])) && same(operands)
-        }
         Class::Reduce | Class::Gather | Class::Source => true,
     };
     fits.then_some(ty)

@@ -103,22 +103,9 @@ impl Graph {
                 ensure(free || ins[0].dtype != DType::Bool, "arithmetic on bool")
             }
             Class::Reduce => ensure(ins[0].dtype != DType::Bool, "a reduction of bool"),
-            Class::Contract => {
-                let (a, b) = (ins[0].shape, ins[1].shape);
-                let rank = a.rank();
-                ensure(
-                    rank >= 2 && rank == b.rank() && a.sizes()[..rank - 2] == b.sizes()[..rank - 2],
-                    "leading sizes differ",
-                )?;
-                ensure(ins.iter().all(|t| t.dtype == ty.dtype), "a cast is not spelled out")
-            }
-            Class::Matrix => {
-                let leading = |ty: &Type| ty.shape.rank().checked_sub(2);
-                let batch = |ty: &Type| leading(ty).map(|at| ty.shape.sizes()[..at].to_vec());
-                ensure(
-                    ins.iter().all(|t| batch(t).is_some() && batch(t) == batch(&ins[0])),
-                    "leading sizes differ",
-                )?;
+            Class::Contract | Class::Matrix => {
+                let is_one_batch = ins.iter().all(|t| t.shape.same_batch(&ins[0].shape));
+                ensure(is_one_batch, "leading sizes differ")?;
                 ensure(ins.iter().all(|t| t.dtype == ty.dtype), "a cast is not spelled out")
             }
             Class::Gather => ensure(ins[1].dtype == DType::I64, "the index is not i64"),

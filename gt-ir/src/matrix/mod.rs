@@ -40,12 +40,10 @@ impl Problem {
     /// The problems of an op on operands of these types, whose leading axes are equal, and whose
     /// result has type `out`. `None` for an op that is no linear algebra.
     pub fn new(op: &Op, operands: &[Type], out: &Type) -> Option<Problem> {
-        let leading = |ty: &Type| ty.shape.rank().checked_sub(2);
-        let first = operands.first()?;
-        let batch = first.shape.sizes()[..leading(first)?].iter().product();
-        let size = |ty: &Type| {
-            let at = leading(ty)?;
-            Some((ty.shape.sizes()[at], ty.shape.sizes()[at + 1]))
+        let batch = operands.first()?.shape.leading()?.iter().product();
+        let size = |ty: &Type| match ty.shape.sizes() {
+            [.., rows, columns] => Some((*rows, *columns)),
+            _ => None,
         };
         let sizes = operands.iter().map(size).collect::<Option<Vec<_>>>()?;
         let result = out.shape.numel().checked_div(batch).unwrap_or(0);

@@ -32,11 +32,11 @@ fn matrices(op: &Op, ins: &[OperandType], i: usize) -> Result<(Type, usize, usiz
         return Err(OpError::new(format!("{name}: takes f32 or f64, but got {x}"))
             .hint("cast to f32 first"));
     }
-    let Some(at) = x.shape.rank().checked_sub(2) else {
+    let [.., rows, columns] = *x.shape.sizes() else {
         return Err(OpError::new(format!("{name}: takes matrices, but got {x}"))
             .hint("matrices are the last two axes"));
     };
-    Ok((x, x.shape.sizes()[at], x.shape.sizes()[at + 1]))
+    Ok((x, rows, columns))
 }
 
 /// Operand `i`, square matrices, with their size.
