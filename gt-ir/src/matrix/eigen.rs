@@ -4,6 +4,7 @@
 use super::{
     add_scaled, dot, identity, power_near,
     qr::{apply, reflection},
+    rotate,
 };
 
 /// Steps for one eigenvalue; about two are usual.
@@ -141,18 +142,11 @@ fn step(eigen: &mut Eigen, e: &mut [f64], l: usize, m: usize) {
         d[i + 1] = next + p;
         g = cosine * r - b;
         if let Some(two) = eigen.vectors.get_mut(i * n..(i + 2) * n) {
-            rotate(two, cosine, sine);
+            let (x, y) = two.split_at_mut(n);
+            rotate(x, y, cosine, sine);
         }
     }
     d[l] -= p;
     e[l] = g;
     e[m] = 0.0;
-}
-
-/// Rotates two rows into each other.
-fn rotate(two: &mut [f64], cosine: f64, sine: f64) {
-    let (x, y) = two.split_at_mut(two.len() / 2);
-    for (x, y) in x.iter_mut().zip(y) {
-        (*x, *y) = (cosine * *x - sine * *y, sine * *x + cosine * *y);
-    }
 }

@@ -164,3 +164,10 @@ fn identity(n: usize) -> Vec<f64> {
     one.iter_mut().step_by(n + 1).for_each(|x| *x = 1.0);
     one
 }
+/// Rotates two rows into each other.
+fn rotate(x: &mut [f64], y: &mut [f64], cosine: f64, sine: f64) {
+    for (x, y) in x.iter_mut().zip(y) {
+        (*x, *y) = (cosine * *x - sine * *y, sine * *x + cosine * *y);
+    }
+}
+

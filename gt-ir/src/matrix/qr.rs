@@ -5,6 +5,9 @@
 
 use super::{add_scaled, dot, norm, transposed};
 
+/// 2^-960: below it lengths and quotients have fewer digits.
+const TINY: f64 = f64::from_bits((1023 - 960) << 52);
+
 /// The reflections of a matrix: columns as rows, since they are what is walked along.
 pub(super) struct Qr {
     m: usize,
@@ -72,6 +75,12 @@ pub(super) fn reflection(x: &mut [f64]) -> f64 {
         return 0.0;
     }
     let length = libm::hypot(*first, length);
+    if length < TINY {
+        x.iter_mut().for_each(|x| *x *= 1.0 / TINY);
+        let tau = reflection(x);
+        x[0] *= TINY;
+        return tau;
+    }
     // A zero is positive, whatever its sign.
     let beta = if *first < 0.0 { length } else { -length };
     let (tau, divisor) = ((beta - *first) / beta, *first - beta);

@@ -1,10 +1,14 @@
 //! Singular values and vectors by one-sided Jacobi rotations (Hestenes 1958) on the triangular
-//! factor of a QR decomposition. Small singular values are as exact as large ones.
+//! factor of a QR decomposition. Small singular values of columns of different scales are as exact
+//! as large ones.
 
-use super::{dot, identity, norm, power_near, qr::Qr, transposed};
+use super::{dot, identity, norm, power_near, qr::Qr, rotate, transposed};
 
-/// Sweeps over all pairs of columns; about eight are usual.
+/// Sweeps over all pairs of columns; about ten are usual.
 const SWEEPS: usize = 60;
+/// Squares of lengths below this are not exact: beside a largest element of about 1 such a vector
+/// is 0.
+const NO_LENGTH: f64 = 1e-280;
 
 /// The decomposition of a matrix of at least as many rows as columns.
 struct Svd {
@@ -57,8 +61,8 @@ enum Wanted {
     Full,
 }
 
-/// `None` for a matrix with NaN or an infinity. With `a = Q R` and `R^T J = W S`, the columns of W
-/// are the right vectors and those of `Q J` the left ones.
+/// `None` for a matrix with NaN or an infinity, and for one whose sweeps do not end. With `a = Q R`
+/// and `R^T J = W S`, the columns of W are the right vectors and those of `Q J` the left ones.
 fn decompose(m: usize, n: usize, a: &[f64], wanted: Wanted) -> Option<Svd> {
     if a.iter().any(|x| !x.is_finite()) {
         return None;
@@ -69,7 +73,9 @@ fn decompose(m: usize, n: usize, a: &[f64], wanted: Wanted) -> Option<Svd> {
     // Columns of R^T as rows.
     let mut w: Vec<f64> = (0..n * n).map(|at| qr.r(at / n, at % n)).collect();
     let mut j = if wanted == Wanted::Values { Vec::new() } else { identity(n) };
-    let _converged = (0..SWEEPS).any(|_| !sweep(n, &mut w, &mut j));
+    if (0..SWEEPS).all(|_| sweep(n, &mut w, &mut j)) {
+        return None;
+    }
     let lengths: Vec<f64> = w.chunks_exact(n.max(1)).map(norm).collect();
     let mut order: Vec<usize> = (0..n).collect();
     order.sort_by(|i, j| lengths[*j].total_cmp(&lengths[*i]));
@@ -97,14 +103,19 @@ fn decompose(m: usize, n: usize, a: &[f64], wanted: Wanted) -> Option<Svd> {
 }
 
 /// Rotates each pair of rows of `w` until they are orthogonal, and those of `j` alike. Whether
-/// there was anything to rotate.
+/// there was anything to rotate: a product within its own rounding is 0.
 fn sweep(n: usize, w: &mut [f64], j: &mut [f64]) -> bool {
+    let rounding = f64::EPSILON * (n as f64).sqrt();
     let mut has_rotated = false;
     for p in 0..n {
         for q in p + 1..n {
             let (x, y) = two(n, w, p, q);
             let (alpha, beta, gamma) = (dot(x, x), dot(y, y), dot(x, y));
-            if gamma.abs() <= f64::EPSILON * alpha.sqrt() * beta.sqrt() {
+            if alpha.min(beta) < NO_LENGTH {
+                if alpha < beta { x } else { y }.fill(0.0);
+                continue;
+            }
+            if gamma.abs() <= rounding * alpha.sqrt() * beta.sqrt() {
                 continue;
             }
             has_rotated = true;
@@ -125,12 +136,6 @@ fn sweep(n: usize, w: &mut [f64], j: &mut [f64]) -> bool {
 fn two(n: usize, rows: &mut [f64], p: usize, q: usize) -> (&mut [f64], &mut [f64]) {
     let (before, rest) = rows.split_at_mut(q * n);
     (&mut before[p * n..(p + 1) * n], &mut rest[..n])
-}
-
-fn rotate(x: &mut [f64], y: &mut [f64], cosine: f64, sine: f64) {
-    for (x, y) in x.iter_mut().zip(y) {
-        (*x, *y) = (cosine * *x - sine * *y, sine * *x + cosine * *y);
-    }
 }
 
 /// Adds rows of length `n` to orthonormal ones until there are `n`: the last columns of the Q of

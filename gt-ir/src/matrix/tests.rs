@@ -217,3 +217,25 @@ fn no_contents_panic() {
         assert!(compute(op, &operands[..n]).iter().all(|x| x.is_nan()), "{op}");
     }
 }
+
+#[test]
+fn svd_of_awkward_matrices_ends() {
+    let n = 40;
+    let (ones, powers) = (identity(n), |at: usize| libm::pow(10.0, -((at / n * 20) as f64)));
+    let near: Vec<f64> = ones.iter().map(|x| x.max(1e-3)).collect();
+    let noise = random(n * n, 3);
+    let graded: Vec<f64> = (0..n * n).map(|at| noise[at] * powers(at)).collect();
+    let turned = transposed(n, n, &graded);
+    let lower: Vec<f64> =
+        (0..n * n).map(|at| if at / n >= at % n { noise[at] } else { 0.0 }).collect();
+    for a in [near, graded, turned, lower] {
+        let packed = compute(Op::Svd(Spectrum::Reduced), &[(&a, n, n)]);
+        let width = 1 + 2 * n;
+        let values = columns(&packed, width, 0, 1);
+        let (left, right) = (columns(&packed, width, 1, n), columns(&packed, width, 1 + n, n));
+        is_orthonormal(&left, n);
+        is_orthonormal(&right, n);
+        let scaled: Vec<f64> = (0..n * n).map(|at| right[at] * values[at / n]).collect();
+        close(&product(&transposed(n, n, &left), &scaled, (n, n, n)), &a, 1e-12);
+    }
+}
