@@ -141,11 +141,12 @@ struct Free {
 
 impl Free {
     /// A block of this class; for a short time also of the next class that has one, up to a few
-    /// times as large: what a block has more than was asked for is in nobody's account.
-    fn take(&mut self, class: u16, time: Time) -> Option<(u16, Block)> {
+    /// times as large, but by no more than `room`.
+    fn take(&mut self, class: u16, time: Time, room: usize) -> Option<(u16, Block)> {
+        let size = class_size(class);
         let most = match time {
-            Time::Short => LARGER.saturating_mul(class_size(class)),
-            Time::Any => class_size(class),
+            Time::Short => LARGER.saturating_mul(size).min(size.saturating_add(room)),
+            Time::Any => size,
         };
         let all = (class..self.lists.len() as u16).take_while(|&c| class_size(c) <= most);
         let found = { all }.find(|&c| !self.lists[usize::from(c)].is_empty()).unwrap_or(class);
@@ -222,19 +223,15 @@ impl Pool {
     }
 
     fn alloc_for(self: &Arc<Self>, len: usize, time: Time) -> Result<Storage, EngineError> {
-        let refused =
-            || EngineError::OutOfMemory { asked: len, live: self.live(), limit: self.limit };
-        let (mut class, mut size) = class_of(len).ok_or_else(refused)?;
-        let live = self.live.fetch_add(len, Relaxed) + len;
-        if live > self.limit {
-            self.live.fetch_sub(len, Relaxed);
-            return Err(refused());
-        }
-        let reused = if self.guarded { None } else { self.lock().take(class, time) };
+        let (mut class, size) = class_of(len).ok_or_else(|| self.refused(len))?;
+        let live = self.count(len)?;
+        let room = self.limit - live;
+        let reused = if self.guarded { None } else { self.lock().take(class, time, room) };
         let ptr = match reused {
             Some((found, Block(ptr))) => {
-                (class, size) = (found, class_size(found));
-                self.pooled.fetch_sub(size, Relaxed);
+                class = found;
+                self.pooled.fetch_sub(class_size(class), Relaxed);
+                self.live.fetch_add(counted(class, len) - len, Relaxed);
                 Some(ptr)
             }
             None if self.guarded => guarded(len),
@@ -242,17 +239,42 @@ impl Pool {
         };
         let Some(ptr) = ptr else {
             self.live.fetch_sub(len, Relaxed);
-            return Err(refused());
+            return Err(self.refused(len));
         };
-        self.peak.fetch_max(live, Relaxed);
+        self.peak.fetch_max(self.live(), Relaxed);
         Ok(Storage { ptr, len, owner: Owner::Pool { class, pool: self.clone() } })
     }
 
-    /// New memory from the system; gives up pooled blocks when they stand in the way.
-    fn fresh(&self, live: usize, size: usize) -> Option<NonNull<u8>> {
+    /// Counts bytes that are allocated elsewhere, such as by a routine on its way, until the result
+    /// is dropped.
+    pub(crate) fn reserve(&self, len: usize) -> Result<Reserved<'_>, EngineError> {
+        let live = self.count(len)?;
+        self.peak.fetch_max(live, Relaxed);
+        self.make_room(live);
+        Ok(Reserved { pool: self, len })
+    }
+
+    /// Adds bytes to those that are live, if the limit allows it. The live bytes then.
+    fn count(&self, len: usize) -> Result<usize, EngineError> {
+        let more = |live: usize| live.checked_add(len).filter(|live| *live <= self.limit);
+        let live = self.live.fetch_update(Relaxed, Relaxed, more);
+        live.map(|live| live + len).map_err(|_| self.refused(len))
+    }
+
+    fn refused(&self, asked: usize) -> EngineError {
+        EngineError::OutOfMemory { asked, live: self.live(), limit: self.limit }
+    }
+
+    /// Gives up pooled blocks when they stand in the way of so many live bytes.
+    fn make_room(&self, live: usize) {
         if live.saturating_add(self.pooled()) > self.limit {
             self.trim(0);
         }
+    }
+
+    /// New memory from the system.
+    fn fresh(&self, live: usize, size: usize) -> Option<NonNull<u8>> {
+        self.make_room(live);
         allocate(size).or_else(|| {
             self.trim(0);
             allocate(size)
@@ -260,7 +282,8 @@ impl Pool {
     }
 
     fn put(&self, class: u16, ptr: NonNull<u8>, len: usize) {
-        let live = self.live.fetch_sub(len, Relaxed) - len;
+        let counted = counted(class, len);
+        let live = self.live.fetch_sub(counted, Relaxed) - counted;
         if self.guarded {
             return give_up(ptr, len);
         }
@@ -304,6 +327,18 @@ impl Pool {
 impl Drop for Pool {
     fn drop(&mut self) {
         self.trim(0);
+    }
+}
+
+/// Bytes that count as live while memory is in use that the pool has not given out.
+pub(crate) struct Reserved<'p> {
+    pool: &'p Pool,
+    len: usize,
+}
+
+impl Drop for Reserved<'_> {
+    fn drop(&mut self) {
+        self.pool.live.fetch_sub(self.len, Relaxed);
     }
 }
 
@@ -379,6 +414,12 @@ fn class_size(class: u16) -> usize {
     ((1usize << power) + ((quarter + 1) << (power - 2))).next_multiple_of(ALIGN)
 }
 
+/// The bytes that count as live for a value in a block of this class: its own, and by how much the
+/// block is larger than it has to be.
+fn counted(class: u16, len: usize) -> usize {
+    len + class_of(len).map_or(0, |(_, size)| class_size(class) - size)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -419,6 +460,34 @@ mod tests {
         assert_ne!(pool.alloc_briefly(10).unwrap().ptr(), address, "too much would be idle");
         let sizes = [100_000, 30_000, 10].map(|len| class_of(len).unwrap().1);
         assert_eq!(pool.pooled(), sizes.iter().sum::<usize>());
+    }
+
+    #[test]
+    fn larger_blocks_and_reserved_bytes_are_within_the_limit() {
+        let pool = Pool::new(1 << 20, false);
+        drop(pool.alloc(1 << 19).unwrap());
+        let (small, large) = (1 << 17, 1 << 19);
+        let brief = pool.alloc_briefly(small).unwrap();
+        assert_eq!((pool.live(), pool.peak(), pool.pooled()), (large, large, 0));
+        let reserved = pool.reserve(1 << 18).unwrap();
+        let error = EngineError::OutOfMemory { asked: large, live: 3 << 18, limit: 1 << 20 };
+        assert_eq!(pool.alloc(large).map(|_| ()).unwrap_err(), error);
+        assert!(pool.reserve(usize::MAX).is_err());
+        drop((brief, reserved));
+        assert_eq!((pool.live(), pool.pooled()), (0, large));
+        // What is idle of a block does not fit beside the other bytes, nor does the block.
+        let reserved = pool.reserve(3 << 18).unwrap();
+        assert_eq!(pool.pooled(), 0);
+        drop(reserved);
+        drop(pool.alloc(large).unwrap());
+        let _other = pool.alloc((1 << 20) - small - 1).unwrap();
+        let brief = pool.alloc_briefly(small).unwrap();
+        assert_eq!(pool.live(), (1 << 20) - 1);
+        drop(brief);
+    }
+
+    #[test]
+    fn requests_beyond_the_system_are_refused() {
         let huge = Pool::new(usize::MAX, false);
         assert!(huge.alloc(1 << 60).is_err());
         assert!(huge.alloc(usize::MAX).is_err());

@@ -1,9 +1,9 @@
 //! Runs a plan: memory first, then wave after wave over the threads.
 //!
-//! Guarantees: all memory a run needs is there before anything is written, so what can fail is
-//! memory (at the beginning) and data unfit for a routine (before any input is overwritten);
-//! results do not depend on the number of threads. Between waves nothing is allocated, locked or
-//! looked up by hash.
+//! Guarantees: the memory of all values is there before anything is written, so what can fail is
+//! memory (at the beginning, or what some products and routines take on their way) and data unfit
+//! for a routine (before any input is overwritten); results do not depend on the number of threads.
+//! Between waves nothing is allocated, locked or looked up by hash.
 #![expect(unsafe_code, reason = "calls generated code with the addresses of buffers")]
 
 use std::sync::{
@@ -38,15 +38,16 @@ pub(super) fn run(
     scalars: &[Scalar],
 ) -> Result<SmallVec<[Value; 4]>, EngineError> {
     let plan = &loaded.artifact.plan;
+    let homes: Homes<Arc<Storage>> = plan.layout.homes(
+        |i| inputs[i].is_exclusive(),
+        |id| context.pool.alloc(plan.sizes[id.index()]).map(Arc::new),
+    )?;
+    // Last, since its block may be larger if the results leave room.
     let arena = match plan.arena {
         0 => None,
         bytes => Some(context.pool.alloc_briefly(bytes)?),
     };
     let start = arena.as_ref().map_or(std::ptr::null_mut(), Storage::ptr);
-    let homes: Homes<Arc<Storage>> = plan.layout.homes(
-        |i| inputs[i].is_exclusive(),
-        |id| context.pool.alloc(plan.sizes[id.index()]).map(Arc::new),
-    )?;
     let addresses = plan.layout.addresses(
         &homes,
         |i| inputs[i].storage.ptr(),
