@@ -4,7 +4,9 @@
 //! an e-graph weighs thousands of choices a second, none of which is a graph yet; a `Dag` of a
 //! choice is a few pushes to flat lists, while a [`Graph`] would infer and check every node.
 
-use gt_ir::{Class, Graph, NodeId, NodeKind, Op, Type};
+use std::slice;
+
+use gt_ir::{Class, Graph, NodeId, NodeKind, Op, Type, matrix};
 
 use crate::action::{Action, action};
 
@@ -106,11 +108,7 @@ impl Dag {
             }
             (Role::Given | Role::Number | Role::View | Role::Reshape, _) => 0.0,
             (_, Class::Reduce) => read,
-            // The work of a decomposition grows with the third power of the longer side.
-            (_, Class::Matrix) => {
-                let sides = first.map_or(&[][..], |t| t.shape.sizes()).iter().rev().take(2);
-                read * sides.max().copied().unwrap_or(1) as f64
-            }
+            (_, Class::Matrix) => matrix::work(op, first.map_or(&[], slice::from_ref), ty),
             (_, Class::Move | Class::Gather) => numel,
             (_, Class::Pointwise | Class::Contract | Class::Source) => {
                 f64::from(op.spec().marks.weight) * numel

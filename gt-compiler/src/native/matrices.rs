@@ -10,7 +10,7 @@ use super::{context::Context, slices::parallel_chunks};
 use crate::{error::EngineError, schedule::Routine};
 
 /// Additions that are worth a task of their own.
-const GRAIN: usize = 1 << 16;
+const GRAIN: f64 = 65_536.0;
 
 /// Runs an op on matrices; `bytes` are those of its operands.
 pub(super) fn run<'m>(
@@ -27,11 +27,9 @@ pub(super) fn run<'m>(
         DType::F32 => each::<f32>(context, &problem, &operands, out, f64::from, |x| x as f32),
         DType::F64 => each::<f64>(context, &problem, &operands, out, |x| x, |x| x),
         DType::Bf16 | DType::F16 | DType::I64 | DType::I32 | DType::U8 | DType::Bool => {
-            let message = format!("{} of {}", step.op, step.out_ty.dtype);
-            return Err(EngineError::Codegen(message));
+            Err(EngineError::Codegen(format!("{} of {}", step.op, step.out_ty.dtype)))
         }
     }
-    Ok(())
 }
 
 fn each<T: Pod + Send + Sync>(
@@ -41,25 +39,18 @@ fn each<T: Pod + Send + Sync>(
     out: &mut [u8],
     widen: fn(T) -> f64,
     narrow: fn(f64) -> T,
-) {
+) -> Result<(), EngineError> {
     let size = problem.result();
     if size == 0 {
-        return;
+        return Ok(());
     }
     let operands: Vec<&[T]> = operands.iter().map(|bytes| bytemuck::cast_slice(bytes)).collect();
-    let per_task = GRAIN.div_ceil(problem.work().max(1)).min(problem.batch());
+    let per_task = ((GRAIN / problem.work().max(1.0)).ceil() as usize).min(problem.batch());
+    let at_once = context.threads.most().min(problem.batch().div_ceil(per_task));
+    let _reserved = context.pool.reserve(problem.scratch().saturating_mul(at_once))?;
     parallel_chunks(context, out, per_task * size * size_of::<T>(), &|task, out| {
-        let out: &mut [T] = bytemuck::cast_slice_mut(out);
-        let mut result = vec![0.0; size];
-        for (i, out) in out.chunks_exact_mut(size).enumerate() {
-            let at = task * per_task + i;
-            let of = |(k, x): (usize, &&[T])| {
-                let n = problem.operand(k);
-                x[at * n..(at + 1) * n].iter().map(|x| widen(*x)).collect()
-            };
-            let own: Vec<Vec<f64>> = operands.iter().enumerate().map(of).collect();
-            problem.compute(&own.iter().map(Vec::as_slice).collect::<Vec<_>>(), &mut result);
-            out.iter_mut().zip(&result).for_each(|(out, x)| *out = narrow(*x));
-        }
+        let out = bytemuck::cast_slice_mut(out);
+        problem.run(task * per_task, &operands, out, widen, narrow);
     });
+    Ok(())
 }

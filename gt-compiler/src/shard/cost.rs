@@ -3,8 +3,7 @@
 //! Times are estimates in seconds that rank alternatives; nothing is measured here.
 
 use gt_ir::layout::{Layout, Spread};
-use gt_ir::matrix::Problem;
-use gt_ir::{Class, Op, OperandType, Type};
+use gt_ir::{Class, Op, OperandType, Type, matrix};
 
 use super::lanes::{shared, volume};
 use super::reshard::{GROUP, Version, group, is_direct, scattered};
@@ -231,11 +230,7 @@ impl Rates {
                 let numel = out.shape.numel().max(1) as f64;
                 2.0 * numel * (numels / numel).sqrt()
             }
-            Class::Matrix => {
-                let types: Vec<Type> = tensors(ins).copied().collect();
-                let problem = Problem::new(op, &types, out);
-                problem.map_or(0.0, |problem| problem.work() as f64 * problem.batch() as f64)
-            }
+            Class::Matrix => matrix::work(op, &tensors(ins).copied().collect::<Vec<_>>(), out),
             Class::Pointwise | Class::Reduce | Class::Move | Class::Gather | Class::Source => {
                 out.shape.numel() as f64 * weight
             }

@@ -1,7 +1,12 @@
 //! Limits that hold, errors that name their cause, results that do not depend on threads.
 
 use gt_compiler::{Arg, Engine, EngineError, Native, NativeConfig};
-use gt_ir::{DType, HostTensor, Op, Scalar, Shape, Type, attr::Axis, expand, op::OperandType};
+use gt_ir::{
+    DType, HostTensor, Op, Scalar, Shape, Type,
+    attr::{Axis, Spectrum},
+    expand,
+    op::OperandType,
+};
 
 use crate::random::native;
 
@@ -31,6 +36,34 @@ fn memory_is_limited_and_given_back() {
     let again = engine.execute(&full(1 << 18), &one).unwrap();
     assert_eq!(engine.stats().live_bytes, 1 << 20);
     assert_eq!(engine.download(&again).unwrap().to_f64()[77], 1.0);
+}
+
+#[test]
+fn the_memory_that_a_decomposition_takes_on_its_way_is_limited() {
+    let of = |memory_limit: usize| -> Result<(usize, usize), EngineError> {
+        let mut engine = Native::new(NativeConfig {
+            threads: 1,
+            memory_limit,
+            cache_capacity: 16,
+            store: None,
+            guarded: false,
+            team: None,
+        })
+        .unwrap();
+        let one = [Arg::Scalar(Scalar::F64(1.0))];
+        let full = Op::Full(Type::new(DType::F32, shape(&[1, 128, 128])));
+        let matrix = engine.execute(&full, &one).unwrap();
+        let values = engine.execute(&Op::Svd(Spectrum::Values), &[Arg::Value(&matrix)])?;
+        let first = engine.download(&values).unwrap().to_f64()[0];
+        assert!((first - 128.0).abs() < 1e-3, "{first}");
+        Ok((engine.stats().live_bytes, engine.stats().peak_bytes))
+    };
+    let matrix = 128 * 128 * 4;
+    let error = of(4 * matrix).unwrap_err();
+    assert!(matches!(error, EngineError::OutOfMemory { live: 66_048, .. }), "{error:?}");
+    let (live, peak) = of(1 << 24).unwrap();
+    assert_eq!(live, matrix + 128 * 4);
+    assert!(peak > 16 * matrix, "{peak}");
 }
 
 #[test]

@@ -13,15 +13,6 @@ pub(super) fn run(op: &Op, out: Type, args: &[&Array]) -> Result<Array, EvalErro
         Problem::new(op, &types, &out).ok_or(EvalError::Kind { wanted: "matrices", found: out })?;
     let operands = args.iter().map(|x| x.floats()).collect::<Result<Vec<_>, _>>()?;
     let mut results = vec![0.0; out.shape.numel()];
-    for i in 0..problem.batch() {
-        let of = |(k, x): (usize, &&[f64])| {
-            let n = problem.operand(k);
-            x.get(i * n..(i + 1) * n).unwrap_or_default().to_vec()
-        };
-        let own: Vec<Vec<f64>> = operands.iter().enumerate().map(of).collect();
-        let own: Vec<&[f64]> = own.iter().map(Vec::as_slice).collect();
-        let n = problem.result();
-        problem.compute(&own, &mut results[i * n..(i + 1) * n]);
-    }
+    problem.run(0, &operands, &mut results, |x| x, |x| x);
     Ok(Array::new(out, Data::Float(results)))
 }

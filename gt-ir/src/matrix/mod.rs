@@ -24,6 +24,11 @@ use crate::{
     shape::Type,
 };
 
+/// Additions of an op on operands of these types, roughly. The first operand is enough.
+pub fn work(op: &Op, operands: &[Type], out: &Type) -> f64 {
+    Problem::new(op, operands, out).map_or(0.0, |problem| problem.work() * problem.batch as f64)
+}
+
 /// One op on the matrices of a batch: how large the operands and the result of each problem are.
 #[derive(Clone, Debug)]
 pub struct Problem {
@@ -57,7 +62,7 @@ impl Problem {
     }
 
     /// Elements of operand `i` of each problem.
-    pub fn operand(&self, i: usize) -> usize {
+    fn operand(&self, i: usize) -> usize {
         self.sizes.get(i).map_or(0, |(rows, columns)| rows * columns)
     }
 
@@ -66,19 +71,62 @@ impl Problem {
         self.result
     }
 
-    /// Additions of one problem, roughly: the square of the longer side times the shorter one, and
-    /// ten times as many where a spectrum is found step by step.
-    pub fn work(&self) -> usize {
-        let (rows, columns) = self.sizes.first().copied().unwrap_or_default();
-        let product = rows.saturating_mul(columns).saturating_mul(rows.max(columns));
+    /// Additions of one problem, roughly: the square of the longer side times the shorter one, ten
+    /// times as many where a spectrum is found step by step, and a row for each element that is
+    /// solved for.
+    pub fn work(&self) -> f64 {
+        let (rows, columns) = self.sides();
+        let own = rows as f64 * columns as f64 * rows.max(columns) as f64;
         let is_iterative = matches!(self.op, Op::Eigh(_) | Op::Svd(_) | Op::MatrixExp);
-        product.saturating_mul(if is_iterative { 10 } else { 1 })
+        let is_system = matches!(self.op, Op::Solve | Op::TriangularSolve(_));
+        let solved = if is_system { rows as f64 * self.result as f64 } else { 0.0 };
+        solved + own * if is_iterative { 10.0 } else { 1.0 }
+    }
+
+    /// Bytes that one problem takes beside its operands and its result, at most: a copy of these in
+    /// `f64`, and matrices on the way.
+    pub fn scratch(&self) -> usize {
+        let (rows, columns) = self.sides();
+        let operands = (0..self.sizes.len()).map(|i| self.operand(i)).sum::<usize>();
+        let matrices = operands.saturating_add(self.result).saturating_mul(2);
+        let between = 10usize.saturating_mul(rows.max(columns)).saturating_mul(rows.min(columns));
+        matrices.saturating_add(between).saturating_mul(size_of::<f64>())
+    }
+
+    /// Rows and columns of the first operand.
+    fn sides(&self) -> (usize, usize) {
+        self.sizes.first().copied().unwrap_or_default()
+    }
+
+    /// Computes the problems from number `first` on: as many as `out` has room for. The operands
+    /// are those of all problems.
+    pub fn run<T: Copy>(
+        &self,
+        first: usize,
+        operands: &[&[T]],
+        out: &mut [T],
+        widen: fn(T) -> f64,
+        narrow: fn(f64) -> T,
+    ) {
+        if self.result == 0 {
+            return;
+        }
+        let mut result = vec![0.0; self.result];
+        for (at, out) in (first..).zip(out.chunks_exact_mut(self.result)) {
+            let of = |(k, x): (usize, &&[T])| {
+                let n = self.operand(k);
+                x[at * n..(at + 1) * n].iter().map(|x| widen(*x)).collect()
+            };
+            let own: Vec<Vec<f64>> = operands.iter().enumerate().map(of).collect();
+            self.compute(&own.iter().map(Vec::as_slice).collect::<Vec<_>>(), &mut result);
+            out.iter_mut().zip(&result).for_each(|(out, x)| *out = narrow(*x));
+        }
     }
 
     /// The result of one problem. Operands have the sizes that [`Problem::operand`] says, and `out`
     /// has that of [`Problem::result`].
     #[expect(clippy::wildcard_enum_match_arm, reason = "`new` has refused all other ops")]
-    pub fn compute(&self, operands: &[&[f64]], out: &mut [f64]) {
+    fn compute(&self, operands: &[&[f64]], out: &mut [f64]) {
         let (Some(&(rows, columns)), Some(&a)) = (self.sizes.first(), operands.first()) else {
             return;
         };
@@ -127,6 +175,13 @@ fn add_scaled(y: &mut [f64], factor: f64, x: &[f64]) {
     y.iter_mut().zip(x).for_each(|(y, x)| *y += factor * x);
 }
 
+/// Rotates two rows into each other.
+fn rotate(x: &mut [f64], y: &mut [f64], cosine: f64, sine: f64) {
+    for (x, y) in x.iter_mut().zip(y) {
+        (*x, *y) = (cosine * *x - sine * *y, sine * *x + cosine * *y);
+    }
+}
+
 /// The Euclidean norm, without overflow on the way.
 fn norm(x: &[f64]) -> f64 {
     if x.iter().any(|x| x.is_nan()) {
@@ -164,10 +219,3 @@ fn identity(n: usize) -> Vec<f64> {
     one.iter_mut().step_by(n + 1).for_each(|x| *x = 1.0);
     one
 }
-/// Rotates two rows into each other.
-fn rotate(x: &mut [f64], y: &mut [f64], cosine: f64, sine: f64) {
-    for (x, y) in x.iter_mut().zip(y) {
-        (*x, *y) = (cosine * *x - sine * *y, sine * *x + cosine * *y);
-    }
-}
-

@@ -239,3 +239,20 @@ fn svd_of_awkward_matrices_ends() {
         close(&product(&transposed(n, n, &left), &scaled, (n, n, n)), &a, 1e-12);
     }
 }
+
+#[test]
+fn problems_of_a_batch_are_told_apart() {
+    let ty = |sizes: &[usize]| Type::new(DType::F32, Shape::new(sizes).unwrap());
+    let types = [ty(&[3, 1, 1]), ty(&[3, 1, 2])];
+    let problem = Problem::new(&Op::Solve, &types, &types[1]).unwrap();
+    let (a, b) = ([1.0f32, 2.0, 4.0], [8.0f32, 16.0, 24.0, 32.0, 40.0, 48.0]);
+    let mut out = [0.0; 4];
+    problem.run(1, &[&a, &b], &mut out, f64::from, |x| x as f32);
+    assert_eq!(out, [12.0, 16.0, 10.0, 12.0]);
+    assert_eq!(work(&Op::Solve, &types[..1], &types[1]), 3.0 * (1.0 + 2.0));
+    // As many problems as there can be, and not one element.
+    let empty = ty(&[1 << 47, 0, 0]);
+    let problem = Problem::new(&Op::Cholesky, &[empty], &empty).unwrap();
+    assert_eq!((problem.batch(), problem.result(), problem.scratch()), (1 << 47, 0, 0));
+    problem.run(0, &[&[]], &mut [], f64::from, |x| x as f32);
+}
