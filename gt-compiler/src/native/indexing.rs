@@ -17,6 +17,7 @@ use half::{bf16, f16};
 
 use super::{
     context::Context,
+    number::Number,
     slices::{Cut, cut, parallel_chunks},
 };
 use crate::{error::EngineError, schedule::Routine};
@@ -167,6 +168,14 @@ impl Indexed<'_> {
         });
     }
 
+    /// Copies what is added to, unless the result lies where it lay.
+    pub(super) fn copy_base(&self, base: Option<&[u8]>, to: &mut [u8]) {
+        let Some(base) = base else { return };
+        parallel_chunks(self.context, to, COPIED, &|i, to| {
+            to.copy_from_slice(&base[i * COPIED..][..to.len()]);
+        });
+    }
+
     /// The base, with elements or slices of `src` added; without a base, what the result holds.
     pub(super) fn add(
         &self,
@@ -182,20 +191,14 @@ impl Indexed<'_> {
             None => bytemuck::cast_slice(self.index).into(),
         };
         self.check(&index)?;
-        if let Some(base) = base {
-            parallel_chunks(self.context, to, COPIED, &|i, to| {
-                to.copy_from_slice(&base[i * COPIED..][..to.len()]);
-            });
-        }
+        self.copy_base(base, to);
         let work = Add { of: self, index: &index, src, slices };
         let (kept, free) = (Order::Kept, Order::Free);
         match self.ty.dtype {
-            DType::F32 => work.typed(to, kept, |a: f32, b| a + b),
-            DType::F64 => work.typed(to, kept, |a: f64, b| a + b),
-            DType::Bf16 => {
-                work.typed(to, kept, |a: bf16, b| bf16::from_f32(a.to_f32() + b.to_f32()));
-            }
-            DType::F16 => work.typed(to, kept, |a: f16, b| f16::from_f32(a.to_f32() + b.to_f32())),
+            DType::F32 => work.typed(to, kept, f32::add),
+            DType::F64 => work.typed(to, kept, f64::add),
+            DType::Bf16 => work.typed(to, kept, bf16::add),
+            DType::F16 => work.typed(to, kept, f16::add),
             DType::I64 => work.typed(to, free, i64::wrapping_add),
             DType::I32 => work.typed(to, free, i32::wrapping_add),
             DType::U8 => work.typed(to, free, u8::wrapping_add),

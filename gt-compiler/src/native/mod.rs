@@ -19,6 +19,7 @@ mod matmul;
 mod matrices;
 mod memory;
 mod multiply;
+mod number;
 mod plan;
 mod routines;
 mod run;

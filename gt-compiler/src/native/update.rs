@@ -7,11 +7,10 @@
 //! index outside of the table is an error before anything is written. Results do not depend on the
 //! number of threads, which have different rows.
 
-use bytemuck::Pod;
 use gt_ir::DType;
 use half::{bf16, f16};
 
-use super::{indexing::Indexed, slices::parallel_chunks};
+use super::{indexing::Indexed, number::Number, slices::parallel_chunks};
 use crate::{
     error::EngineError,
     schedule::{RowUpdate, UpdateKind},
@@ -21,48 +20,6 @@ use crate::{
 const GRAIN: usize = 1 << 18;
 /// No row, and no position of the index.
 const NONE: u32 = u32::MAX;
-
-/// An element with the arithmetic of instructions.
-trait Number: Pod + Send + Sync + PartialEq {
-    const NEGATIVE: Self;
-    fn of_bits(bits: u64) -> Self;
-    fn apply(op: Op, a: Self, b: Self) -> Self;
-}
-
-#[derive(Clone, Copy)]
-enum Op {
-    Add,
-    Sub,
-    Mul,
-}
-
-macro_rules! numbers {
-    ($($element:ty, $wide:ty, $negative:expr, $of_bits:expr, $into:expr, $from:expr;)*) => { $(
-        impl Number for $element {
-            const NEGATIVE: $element = $negative;
-            fn of_bits(bits: u64) -> $element {
-                $of_bits(bits)
-            }
-            fn apply(op: Op, a: $element, b: $element) -> $element {
-                let (a, b): ($wide, $wide) = ($into(a), $into(b));
-                $from(match op {
-                    Op::Add => a + b,
-                    Op::Sub => a - b,
-                    Op::Mul => a * b,
-                })
-            }
-        }
-    )* };
-}
-// A scalar of less than 64 bits is given as an `f32`.
-numbers! {
-    f32, f32, -1.0, |bits| f32::from_bits(bits as u32), |x| x, |x| x;
-    f64, f64, -1.0, f64::from_bits, |x| x, |x| x;
-    bf16, f32, bf16::NEG_ONE, |bits| bf16::from_f32(f32::from_bits(bits as u32)), bf16::to_f32,
-        bf16::from_f32;
-    f16, f32, f16::NEG_ONE, |bits| f16::from_f32(f32::from_bits(bits as u32)), f16::to_f32,
-        f16::from_f32;
-}
 
 /// Changes the rows of a table; without `table` the result lies where the table lay. The literals
 /// are the number and the scale.
@@ -75,11 +32,7 @@ pub(super) fn run(
     to: &mut [u8],
 ) -> Result<(), EngineError> {
     let index = of.checked()?;
-    if let Some(table) = table {
-        parallel_chunks(of.context, to, 1 << 20, &|i, to| {
-            to.copy_from_slice(&table[i << 20..][..to.len()]);
-        });
-    }
+    of.copy_base(table, to);
     let work = Work { of, update, index, rows, literals };
     match of.ty.dtype {
         DType::F32 => work.typed::<f32>(to),
@@ -104,18 +57,21 @@ struct Work<'a> {
 
 impl Work<'_> {
     fn typed<T: Number>(&self, to: &mut [u8]) {
+        match self.update.kind {
+            UpdateKind::Add => self.change(to, T::add),
+            UpdateKind::Sub => self.change(to, T::sub),
+        }
+    }
+
+    fn change<T: Number>(&self, to: &mut [u8], apply: impl Fn(T, T) -> T + Sync) {
         let (to, rows): (&mut [T], &[T]) =
             (bytemuck::cast_slice_mut(to), bytemuck::cast_slice(self.rows));
         let width = self.of.ty.shape.sizes()[1..].iter().product::<usize>();
         let number = self.literals.first().map_or_else(T::zeroed, |bits| T::of_bits(*bits));
         let scale = self.literals.get(1).map(|bits| T::of_bits(*bits));
-        let scaled = |sum: T| scale.map_or(sum, |scale| T::apply(Op::Mul, sum, scale));
-        let op = match self.update.kind {
-            UpdateKind::Add => Op::Add,
-            UpdateKind::Sub => Op::Sub,
-        };
+        let scaled = |sum: T| scale.map_or(sum, |scale| sum.mul(scale));
         let chains = Chains::of(self.index, self.of.ty.shape.sizes()[0]);
-        let keeps = keeps(op, scaled(number));
+        let keeps = keeps(&apply, scaled(number));
         let per_task = (GRAIN / width.max(1)).max(1);
         let bytes = per_task * width * size_of::<T>();
         parallel_chunks(self.of.context, bytemuck::cast_slice_mut(to), bytes, &|task, part| {
@@ -128,20 +84,18 @@ impl Work<'_> {
                 sums.fill(number);
                 for at in chains.positions(*chain) {
                     let added = &rows[at * width..][..width];
-                    sums.iter_mut().zip(added).for_each(|(s, a)| *s = T::apply(Op::Add, *s, *a));
+                    sums.iter_mut().zip(added).for_each(|(s, a)| *s = s.add(*a));
                 }
-                row.iter_mut().zip(&sums).for_each(|(t, s)| *t = T::apply(op, *t, scaled(*s)));
+                row.iter_mut().zip(&sums).for_each(|(t, s)| *t = apply(*t, scaled(*s)));
             }
         });
     }
 }
 
 /// Whether `x + step`, or `x - step`, has the bits of `x` for every `x`, negative zero included.
-fn keeps<T: Number>(op: Op, step: T) -> bool {
-    let zero = T::zeroed();
-    let minus = T::apply(Op::Mul, zero, T::NEGATIVE);
-    let bits = |x: &T| bytemuck::bytes_of(x).to_vec();
-    step == zero && [zero, minus].iter().all(|x| bits(&T::apply(op, *x, step)) == bits(x))
+fn keeps<T: Number>(apply: impl Fn(T, T) -> T, step: T) -> bool {
+    let (zero, bits) = (T::zeroed(), |x: &T| bytemuck::bytes_of(x).to_vec());
+    step == zero && [zero, T::MINUS_ZERO].iter().all(|x| bits(&apply(*x, step)) == bits(x))
 }
 
 /// The positions of the index that name the same row, in order, one chain for each row named.
