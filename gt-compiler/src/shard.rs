@@ -47,7 +47,6 @@ use gt_ir::layout::{Layout, Mesh};
 use gt_ir::signal::Signals;
 use gt_ir::{OpError, Scalar, Type};
 
-use plan::Plan;
 use scopes::Dropped;
 use sharder::{Sharder, Sums};
 
@@ -191,11 +190,7 @@ pub fn at(member: u32) -> Layout {
 /// The segment is not well formed on inputs of these types. One that was verified is.
 pub fn partition(request: &Request<'_>) -> Result<Partition, OpError> {
     let (dropped, _) = wishes::decide(request)?;
-    if let (Some(plan), _) = planned(request, &dropped)? {
-        return Sharder::new(request, &dropped, Sums::Repeated)?.follow(plan).run();
-    }
-    let sums = sums::decide(request, &dropped)?;
-    Sharder::new(request, &dropped, sums)?.run()
+    walk(request, &dropped)?.0.run()
 }
 
 /// Partitions a segment, and says where its values are, what members exchange and why, and what
@@ -206,23 +201,25 @@ pub fn partition(request: &Request<'_>) -> Result<Partition, OpError> {
 /// As [`partition`].
 pub fn explain(request: &Request<'_>, asked: Option<u32>) -> Result<Explained, OpError> {
     let (dropped, wishes) = wishes::decide(request)?;
-    let (plan, plans) = planned(request, &dropped)?;
-    let walk = match plan {
-        Some(plan) => Sharder::new(request, &dropped, Sums::Repeated)?.follow(plan),
-        None => Sharder::new(request, &dropped, sums::decide(request, &dropped)?)?,
-    };
+    let (walk, plans) = walk(request, &dropped)?;
     Ok(Explained { wishes, plans, ..walk.explain(asked)? })
 }
 
-/// The plan that a request asks for, if there is one.
-fn planned(
-    request: &Request<'_>,
-    dropped: &Dropped,
-) -> Result<(Option<Arc<Plan>>, Vec<Alternative>), OpError> {
-    match request.auto {
-        Some(auto) => auto::decide(request, auto, dropped),
-        None => Ok((None, Vec::new())),
-    }
+/// The walk that makes the partition: along the plan, if the request asks for one. Also the plans
+/// that were compared.
+fn walk<'a>(
+    request: &'a Request<'a>,
+    dropped: &'a Dropped,
+) -> Result<(Sharder<'a>, Vec<Alternative>), OpError> {
+    let (plan, plans) = match request.auto {
+        Some(auto) => auto::decide(request, auto, dropped)?,
+        None => (None, Vec::new()),
+    };
+    let walk = match plan {
+        Some(plan) => Sharder::new(request, dropped, Sums::Repeated)?.follow(plan),
+        None => Sharder::new(request, dropped, sums::decide(request, dropped)?)?,
+    };
+    Ok((walk, plans))
 }
 
 /// Brings a value together at member 0. Its number is 0, and that of the result 1.
