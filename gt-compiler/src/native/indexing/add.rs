@@ -20,6 +20,8 @@ const COLUMNS: usize = 64;
 const WIDE: usize = 4;
 /// Positions of the index by which rows are shared evenly.
 const SAMPLES: usize = 1 << 12;
+/// Elements of the tables of all threads at most: more would not stay in the caches.
+const TABLES: usize = 1 << 22;
 /// Parts of the rows that are counted for it.
 const BUCKETS: usize = 1 << 10;
 
@@ -70,7 +72,8 @@ impl Add<'_> {
     fn is_crowded(&self, n_places: usize) -> bool {
         let (cut, n_threads) = (self.of.cut(), self.of.context.threads.count());
         let added = self.index.len() * cut.inner;
-        cut.outer == 1 && n_threads > 1 && added >= 2 * GRAIN && n_places * n_threads <= added / 2
+        let most = TABLES.min(added / 2);
+        cut.outer == 1 && n_threads > 1 && added >= 2 * GRAIN && n_places * n_threads <= most
     }
 
     /// Each thread adds its part of the index in a table of its own; the tables are added at last.
