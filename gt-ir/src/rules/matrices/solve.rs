@@ -93,6 +93,11 @@ pub(crate) fn determinant_grad(cx: &mut Vjp<'_>) -> Out {
         let is_asked = cx.e.emit(Op::Ne, &[h.into(), 0.into()])?;
         let is_undefined = cx.e.logical_and(is_singular, is_asked)?;
         let h = cx.e.select(is_undefined, f64::NAN, h)?;
+        // A determinant beyond the dtype is infinite, and of `slogdet` g is 0: nothing comes of it.
+        let size = cx.e.emit(Op::Abs, &[det.into()])?;
+        let (is_beyond, is_idle) = (cx.e.eq(size, f64::INFINITY)?, cx.e.eq(g, 0)?);
+        let is_dropped = cx.e.logical_and(is_beyond, is_idle)?;
+        let det = cx.e.select(is_dropped, 0, det)?;
         let product = cx.e.mul(g, det)?;
         let factor = cx.e.add(product, h)?;
         cx.e.mul(inverse, factor)

@@ -10,6 +10,7 @@ use crate::autograd::{
 };
 use crate::core::DynTensor;
 use crate::error::Result;
+use crate::linalg;
 use crate::no_grad::no_grad;
 
 #[track_caller]
@@ -234,5 +235,20 @@ fn a_mapped_function_changes_nothing() {
             vmap(adds, &[&x[0]])
         };
         assert!(message(vmap(inner, &[&x])).contains("adds to the gradient of a leaf"));
+    });
+}
+
+/// A determinant beyond its dtype leaves the gradient of its logarithm as it is.
+#[test]
+fn the_gradient_of_a_logarithm_beside_an_infinite_determinant() {
+    run(|| {
+        let a = DynTensor::from_vec(vec![1e30f32, 0.0, 0.0, 1e30], [2, 2]).requires_grad();
+        assert_eq!(linalg::det(&a).to_vec::<f32>().unwrap(), [f32::INFINITY]);
+        let slope = grad(&linalg::slogdet(&a).1, &[&a]).unwrap().remove(0);
+        let near = [1e-30f32, 0.0, 0.0, 1e-30];
+        assert_eq!(slope.to_vec::<f32>().unwrap(), near);
+        let ones = a.detach().ones_like();
+        let (_, along) = jvp(|x| linalg::slogdet(&x[0]).1, &[&a.detach()], &[&ones]).unwrap();
+        assert_eq!(along.to_vec::<f32>().unwrap(), [2e-30f32]);
     });
 }
