@@ -24,6 +24,7 @@ use crate::core::tensor::{ByHand, Rule};
 use crate::core::{Arg, DynTensor};
 use crate::error::{Error, ErrorKind, Result};
 use crate::no_grad::{NoGrad, enable_grad};
+use crate::session::Session;
 
 /// What a function that is transformed may give: a tensor, or a tensor or an error.
 pub trait Outcome {
@@ -97,6 +98,9 @@ fn map(
             "map a part of it",
         ));
     }
+    // What the second run makes belongs to the session of the inputs.
+    let session = inputs.first().and_then(|x| x.session());
+    let _entered = session.as_ref().map(Session::enter);
     let mut again = Again { n, known: BTreeMap::new() };
     for (first, input) in firsts.iter().zip(inputs) {
         let whole = Value::Batched((*input).clone());
@@ -352,7 +356,8 @@ pub fn jacobian<R: Outcome>(f: impl FnOnce(&DynTensor) -> R, x: &DynTensor) -> R
             let zeros = argument.detach().zeros_like();
             return Ok(zeros.expand([y.sizes(), x.sizes()].concat()));
         }
-        let basis = DynTensor::eye(n, y.dtype()).reshape([&[n], &y.sizes()[..]].concat());
+        let basis = y.on_own(|| DynTensor::eye(n, y.dtype()));
+        let basis = basis.reshape([&[n], &y.sizes()[..]].concat());
         let row = |v: &[DynTensor]| {
             grad_with(&y, v.first(), &[&argument], Graph::Create).map(|mut g| g.remove(0))
         };

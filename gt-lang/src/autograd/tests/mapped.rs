@@ -12,6 +12,7 @@ use crate::core::DynTensor;
 use crate::error::Result;
 use crate::linalg;
 use crate::no_grad::no_grad;
+use crate::reference::Reference;
 
 #[track_caller]
 fn message(result: Result<DynTensor>) -> String {
@@ -235,6 +236,25 @@ fn a_mapped_function_changes_nothing() {
             vmap(adds, &[&x[0]])
         };
         assert!(message(vmap(inner, &[&x])).contains("adds to the gradient of a leaf"));
+    });
+}
+
+/// Inputs keep their session, whichever the thread has entered.
+#[test]
+fn transforms_of_tensors_of_another_session() {
+    let (other, _) = Reference::session();
+    let (x, w) = {
+        let _entered = other.enter();
+        (DynTensor::from([1.0, 2.0]), DynTensor::from([3.0, 4.0]))
+    };
+    run(|| {
+        let matrix = jacobian(|x| x.square() * &w, &x).unwrap();
+        assert_eq!(list(&matrix), [6.0, 0.0, 0.0, 16.0]);
+        let sums = vmap(|x| x[0].pad([(1, 1)], 2.0) * 0.5 + 1.0, &[&x.reshape([2, 1])]).unwrap();
+        assert_eq!(list(&sums), [2.0, 1.5, 2.0, 2.0, 2.0, 2.0]);
+        let same = vmap(|x| x[0].zeros_like().sum(..), &[&x.reshape([2, 1])]).unwrap();
+        assert_eq!(list(&same), [0.0, 0.0]);
+        assert_eq!(list(&hessian(|x| (x.pow(3) * &w).sum(..), &x).unwrap())[3], 48.0);
     });
 }
 
