@@ -132,7 +132,7 @@ fn one(op: &Op, operands: &[Value], n: usize) -> Result<Value> {
         return pointwise(op, operands).map(Value::Batched);
     }
     match op.primitive() {
-        Some(primitive) => checked(primitive_of(primitive, operands, n)?).map(Value::Batched),
+        Some(primitive) => checked(primitive_of(op, primitive, operands, n)?).map(Value::Batched),
         None => batch(op, operands, n).map(Value::Batched),
     }
 }
@@ -193,7 +193,7 @@ fn of_batch(n: usize, shape: &Shape) -> Result<Shape, OpError> {
 
 /// Any primitive but a pointwise one.
 #[track_caller]
-fn primitive_of(primitive: Primitive, operands: &[Value], n: usize) -> Result<DynTensor> {
+fn primitive_of(op: &Op, primitive: Primitive, operands: &[Value], n: usize) -> Result<DynTensor> {
     let at = std::panic::Location::caller();
     let all: Vec<DynTensor> = match primitive {
         // They broadcast over the batch.
@@ -225,16 +225,16 @@ fn primitive_of(primitive: Primitive, operands: &[Value], n: usize) -> Result<Dy
         Primitive::ArgSort(o) => on_all(Op::ArgSort(Order { axis: behind(o.axis), ..o })),
         Primitive::CumSum(Axis(axis)) => on_all(Op::CumSum(Axis(behind(axis)))),
         // The operands of an expansion have equal leading axes, of which the batch is one more.
-        Primitive::Cholesky => on_all(Op::Cholesky),
-        Primitive::TriangularSolve(triangle) => on_all(Op::TriangularSolve(triangle)),
-        Primitive::Solve => on_all(Op::Solve),
-        Primitive::Determinant => on_all(Op::Determinant),
-        Primitive::Qr(extent) => on_all(Op::Qr(extent)),
-        Primitive::Eigh(wanted) => on_all(Op::Eigh(wanted)),
-        Primitive::Svd(spectrum) => on_all(Op::Svd(spectrum)),
-        Primitive::MatrixExp => on_all(Op::MatrixExp),
+        Primitive::Cholesky
+        | Primitive::TriangularSolve(_)
+        | Primitive::Solve
+        | Primitive::Determinant
+        | Primitive::Qr(_)
+        | Primitive::Eigh(_)
+        | Primitive::Svd(_)
+        | Primitive::MatrixExp => on_all(*op),
         // The operands of an expansion have equal ranks, two at least.
-        Primitive::MatMul => as_they_are(Op::MatMul),
+        Primitive::MatMul => as_they_are(*op),
         Primitive::Reshape(shape) => on_all(Op::Reshape(shaped(&shape)?)),
         Primitive::Permute(perm) => {
             let order: Vec<usize> = std::iter::once(0).chain(perm.axes().map(|a| a + 1)).collect();
