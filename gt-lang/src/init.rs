@@ -16,6 +16,7 @@ use std::panic::Location;
 
 use crate::core::DynTensor;
 use crate::error::{Error, ErrorKind, Result};
+use crate::linalg::polar::{lying, polar};
 use crate::no_grad::NoGrad;
 use crate::typed::AnyTensor;
 
@@ -219,39 +220,7 @@ pub fn orthogonal<T: AnyTensor>(parameter: &T, gain: f64) -> Result<()> {
     fans("orthogonal", parameter.inner())?;
     fill(parameter, |p| {
         let drawn = p.randn_like().flatten(1, -1);
-        let (rows, columns) = (drawn.size(0), drawn.size(1));
-        let wide = if rows > columns { drawn.t() } else { drawn };
-        let factor = polar(&wide);
-        let factor = if rows > columns { factor.t() } else { factor };
-        Ok((factor * gain).reshape(p.shape()))
-    })
-}
-
-/// The orthogonal factor of a matrix of normal numbers with no more rows than columns.
-///
-/// Both iterations apply an odd polynomial to the singular values. The first moves small ones away
-/// from 0 by a factor of 3.4 a step, and ends near 1 (Jordan et al. 2024); the second, Newton and
-/// Schulz's, converges to 1.
-#[track_caller]
-fn polar(matrix: &DynTensor) -> DynTensor {
-    let (rows, columns) = (matrix.size(0) as f64, matrix.size(1) as f64);
-    // Products of halves would not converge.
-    let scaled = matrix.widened() * (1.0 / (rows.sqrt() + columns.sqrt()));
-    let mut x = quintic(&scaled, 14);
-    for _ in 0..8 {
-        x = &x * 1.5 - x.matmul(&x.t()).matmul(&x) * 0.5;
-    }
-    x.to_dtype(matrix.dtype())
-}
-
-/// A matrix with no more rows than columns, whose singular values of at most 1 are moved near 1 by
-/// so many steps of an odd polynomial of degree 5 (Jordan et al. 2024).
-#[track_caller]
-pub(crate) fn quintic(matrix: &DynTensor, steps: usize) -> DynTensor {
-    (0..steps).fold(matrix.clone(), |x, _| {
-        let a = x.matmul(&x.t());
-        let b = &a * -4.7750 + a.matmul(&a) * 2.0315;
-        &x * 3.4445 + b.matmul(&x)
+        Ok((lying(&drawn, polar) * gain).reshape(p.shape()))
     })
 }
 

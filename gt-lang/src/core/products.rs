@@ -194,11 +194,4 @@ impl DynTensor {
         let values = values.reshape([&[place.numel()], rest].concat());
         write(&rows, 0, &place.reshape([place.numel()]), &values).reshape(self.shape())
     }
-
-    /// The norm of matrices over the last two axes, by all elements (Frobenius).
-    #[must_use]
-    #[track_caller]
-    pub fn matrix_norm(&self) -> DynTensor {
-        self.norm([-2, -1])
-    }
 }

@@ -25,6 +25,7 @@
 mod decompose;
 mod function;
 mod norm;
+pub(crate) mod polar;
 mod solve;
 
 pub use decompose::{

@@ -3,7 +3,7 @@
 use super::grouped::{Grouped, Rule, Slots};
 use super::sgd::Nesterov;
 use crate::core::DynTensor;
-use crate::init::quintic;
+use crate::linalg::polar::{lying, quintic};
 
 /// Steps of the polynomial that makes a matrix nearly orthogonal.
 const STEPS: usize = 5;
@@ -50,10 +50,8 @@ impl Rule for MuonConfig {
         let rows = param.sizes().first().copied().unwrap_or(1).max(1);
         let columns = (param.numel() / rows).max(1);
         let matrix = direction.reshape([rows, columns]);
-        let wide = if rows > columns { matrix.t() } else { matrix };
-        let scaled = &wide / wide.norm(..).clamp_min(1e-7);
-        let made = quintic(&scaled, STEPS);
-        let made = if rows > columns { made.t() } else { made };
+        let scaled = &matrix / matrix.norm(..).clamp_min(1e-7);
+        let made = lying(&scaled, |x| quintic(x, STEPS));
         let lr = self.lr * (rows as f64 / columns as f64).max(1.0).sqrt();
         let step = made.reshape(param.shape()).mul(lr);
         param.mul(1.0 - self.lr * self.weight_decay).sub(&step)

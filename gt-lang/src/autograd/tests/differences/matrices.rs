@@ -58,6 +58,7 @@ pub(super) fn cases() -> Vec<Case> {
         ("svd, values", |x| linalg::svd(&spread(x)).1),
         ("svd, right", |x| linalg::svd(&spread(x)).2),
         ("pinv", |x| linalg::pinv(&spread(x))),
+        ("norm", |x| linalg::matrix_norm(&spread(x), MatrixNorm::Frobenius)),
         ("nuclear norm", |x| linalg::matrix_norm(&spread(x), MatrixNorm::Nuclear)),
         ("1-norm", |x| linalg::matrix_norm(&spread(x), MatrixNorm::L1)),
         ("inf-norm", |x| linalg::matrix_norm(&spread(x), MatrixNorm::Inf)),

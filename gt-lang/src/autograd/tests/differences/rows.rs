@@ -100,7 +100,6 @@ fn statistics() -> Vec<Case> {
         ("diagonal", |x| x.diagonal(-1)),
         ("trace", DynTensor::trace),
         ("tile", |x| x.tile([2, 1])),
-        ("matrix_norm", DynTensor::matrix_norm),
         ("norm", |x| x.norm(1)),
         ("norm all", |x| x.norm(..)),
         ("norm 3", |x| x.norm_p(3.0, -1)),
