@@ -1,8 +1,11 @@
 //! Convolutions and pooling over lines (`[batch, channels, length]`) and images (`[batch, channels,
 //! height, width]`).
+//!
+//! Guarantees: lines are images of height 1; without a batch axis there is none in the result; what
+//! does not fit is the error of the result. Transposed convolutions are in `conv_transpose`.
 
 use gt_ir::attr::{Conv, Pool};
-use gt_ir::{Op, OpError};
+use gt_ir::{Op, OpError, Type};
 
 use super::precision::biased;
 use crate::core::{Arg, DynTensor};
@@ -62,12 +65,6 @@ pub fn conv2d(
     with_bias(&convolved(x, weight, how), bias)
 }
 
-/// What lacks its batch axis, of this rank, as a batch of one.
-#[track_caller]
-pub(super) fn one_of(x: &DynTensor, rank: usize) -> Option<DynTensor> {
-    (x.rank() == rank && x.error().is_none()).then(|| x.unsqueeze(0))
-}
-
 /// [`conv2d`] over lines; `weight` is `[out channels, channels / groups, length]`.
 #[must_use]
 #[track_caller]
@@ -82,46 +79,6 @@ pub fn conv1d(
     }
     let y = convolved(&x.unsqueeze(-2), &weight.unsqueeze(-2), as_line(how)).squeeze(-2);
     with_bias(&y, bias)
-}
-
-/// Lines are images of height 1.
-pub(super) fn as_line(how: Convolution) -> Convolution {
-    let of = |[_, width]: [usize; 2], height| [height, width];
-    Convolution {
-        stride: of(how.stride, 1),
-        padding: of(how.padding, 0),
-        dilation: of(how.dilation, 1),
-        output_padding: of(how.output_padding, 0),
-        groups: how.groups,
-    }
-}
-
-/// The convolution of a batch of images.
-#[track_caller]
-pub(super) fn convolved(x: &DynTensor, weight: &DynTensor, how: Convolution) -> DynTensor {
-    x.record_with_args(&[Arg::Tensor(x), Arg::Tensor(weight)], |ty| {
-        let small = |n: usize| {
-            u32::try_from(n).map_err(|_| OpError::new(format!("conv2d: {n} is too large for {ty}")))
-        };
-        let pair = |[a, b]: [usize; 2]| Ok::<_, OpError>([small(a)?, small(b)?]);
-        Ok(Op::Conv2d(Conv {
-            stride: pair(how.stride)?,
-            padding: pair(how.padding)?,
-            dilation: pair(how.dilation)?,
-            groups: small(how.groups)?,
-        }))
-    })
-}
-
-/// A number added to each out channel, if there are any.
-#[track_caller]
-pub(super) fn with_bias(y: &DynTensor, bias: Option<&DynTensor>) -> DynTensor {
-    let Some(bias) = bias else { return y.clone() };
-    let mut sizes = vec![1; y.rank().saturating_sub(1)];
-    if let Some(channels) = sizes.first_mut() {
-        *channels = bias.numel();
-    }
-    biased(y, &bias.reshape(sizes))
 }
 
 /// What PyTorch's keyword arguments of pooling say: along height, then along width. Lines use the
@@ -150,11 +107,7 @@ impl Pooling {
 #[track_caller]
 pub fn max_pool2d(x: &DynTensor, how: Pooling) -> DynTensor {
     x.record_with(|ty| {
-        let small = |n: usize| {
-            u32::try_from(n)
-                .map_err(|_| OpError::new(format!("max_pool2d: {n} is too large for {ty}")))
-        };
-        let pair = |[a, b]: [usize; 2]| Ok::<_, OpError>([small(a)?, small(b)?]);
+        let pair = |numbers| small("max_pool2d", ty, numbers);
         Ok(Op::MaxPool2d(Pool {
             size: pair(how.size)?,
             stride: pair(how.stride)?,
@@ -200,4 +153,60 @@ pub fn max_pool1d(x: &DynTensor, size: usize, stride: usize, padding: usize) -> 
 pub fn avg_pool1d(x: &DynTensor, size: usize, stride: usize, padding: usize) -> DynTensor {
     let how = Pooling { size: [1, size], stride: [1, stride], padding: [0, padding] };
     avg_pool2d(&x.unsqueeze(-2), how).squeeze(-2)
+}
+
+/// What lacks its batch axis, of this rank, as a batch of one.
+#[track_caller]
+pub(super) fn one_of(x: &DynTensor, rank: usize) -> Option<DynTensor> {
+    (x.rank() == rank && x.error().is_none()).then(|| x.unsqueeze(0))
+}
+
+/// Lines are images of height 1.
+pub(super) fn as_line(how: Convolution) -> Convolution {
+    let of = |[_, width]: [usize; 2], height| [height, width];
+    Convolution {
+        stride: of(how.stride, 1),
+        padding: of(how.padding, 0),
+        dilation: of(how.dilation, 1),
+        output_padding: of(how.output_padding, 0),
+        groups: how.groups,
+    }
+}
+
+/// The convolution of a batch of images.
+#[track_caller]
+pub(super) fn convolved(x: &DynTensor, weight: &DynTensor, how: Convolution) -> DynTensor {
+    x.record_with_args(&[Arg::Tensor(x), Arg::Tensor(weight)], |ty| {
+        let pair = |numbers| small("conv2d", ty, numbers);
+        let [groups] = small("conv2d", ty, [how.groups])?;
+        Ok(Op::Conv2d(Conv {
+            stride: pair(how.stride)?,
+            padding: pair(how.padding)?,
+            dilation: pair(how.dilation)?,
+            groups,
+        }))
+    })
+}
+
+/// Numbers as attributes hold them.
+pub(super) fn small<const N: usize>(
+    op: &str,
+    ty: &Type,
+    numbers: [usize; N],
+) -> Result<[u32; N], OpError> {
+    match numbers.iter().find(|n| u32::try_from(**n).is_err()) {
+        Some(n) => Err(OpError::new(format!("{op}: {n} is too large for {ty}"))),
+        None => Ok(numbers.map(|n| n as u32)),
+    }
+}
+
+/// A number added to each out channel, if there are any.
+#[track_caller]
+pub(super) fn with_bias(y: &DynTensor, bias: Option<&DynTensor>) -> DynTensor {
+    let Some(bias) = bias else { return y.clone() };
+    let mut sizes = vec![1; y.rank().saturating_sub(1)];
+    if let Some(channels) = sizes.first_mut() {
+        *channels = bias.numel();
+    }
+    biased(y, &bias.reshape(sizes))
 }

@@ -1,13 +1,17 @@
 //! Transposed convolutions: the gradient of a convolution by its image, as a layer.
 //!
 //! Two ways have the same result up to rounding: windows that are added up where they overlap, and
-//! a convolution of an image with zeros between its elements. The sizes decide.
+//! a convolution of an image with zeros between its elements.
+//!
+//! Guarantees: sizes alone decide, so a program has the same bits each time; gradients of every
+//! order; what does not fit is the error of the result. Does not bound the output padding by stride
+//! and dilation, as PyTorch does: rows beyond all windows hold the bias alone.
 
 use gt_ir::attr::Pad;
 use gt_ir::{Op, OpError};
 
 use super::Convolution;
-use super::conv::{as_line, convolved, one_of, with_bias};
+use super::conv::{as_line, convolved, one_of, small, with_bias};
 use crate::core::{Arg, DynTensor};
 
 /// The transpose of [`conv2d`](super::conv2d), its gradient by x: `weight` is `[channels, out
@@ -33,6 +37,22 @@ pub fn conv_transpose2d(
     let y =
         if adds_windows(x, weight, how) { added(x, weight, how) } else { spread(x, weight, how) };
     with_bias(&y, bias)
+}
+
+/// [`conv_transpose2d`] over lines; `weight` is `[channels, out channels / groups, length]`.
+#[must_use]
+#[track_caller]
+pub fn conv_transpose1d(
+    x: &DynTensor,
+    weight: &DynTensor,
+    bias: Option<&DynTensor>,
+    how: Convolution,
+) -> DynTensor {
+    if let Some(batch) = one_of(x, 2) {
+        return conv_transpose1d(&batch, weight, bias, how).squeeze(0);
+    }
+    let y = conv_transpose2d(&x.unsqueeze(-2), &weight.unsqueeze(-2), None, as_line(how));
+    with_bias(&y.squeeze(-2), bias)
 }
 
 /// Columns of a product that fill a vector.
@@ -89,7 +109,8 @@ fn added(x: &DynTensor, weight: &DynTensor, how: Convolution) -> DynTensor {
 #[track_caller]
 fn folded(y: &DynTensor, how: Convolution, i: usize, (n, size): (usize, usize)) -> DynTensor {
     let apart = |n: usize, step: usize| n.saturating_sub(1).saturating_mul(step);
-    let len = apart(n, how.stride[i]).saturating_add(apart(size, how.dilation[i]) + 1);
+    let len =
+        apart(n, how.stride[i]).saturating_add(apart(size, how.dilation[i])).saturating_add(1);
     let axis = 1 + 2 * i;
     let y = y.fold_dilated(axis as i64, how.stride[i], how.dilation[i], len);
     let (before, more) = (how.padding[i] as i64, how.output_padding[i] as i64);
@@ -112,10 +133,10 @@ fn spread(x: &DynTensor, weight: &DynTensor, how: Convolution) -> DynTensor {
         .flip([2, 3]);
     let mut spread = x.clone();
     for (i, size) in [height, width].into_iter().enumerate() {
-        let reach = (how.dilation[i] * size.saturating_sub(1)) as i64;
-        let around = reach - how.padding[i] as i64;
-        spread =
-            apart(&spread, 2 + i, how.stride[i], (around, around + how.output_padding[i] as i64));
+        let reach = how.dilation[i].saturating_mul(size.saturating_sub(1));
+        let before = i64::try_from(reach).unwrap_or(i64::MAX) - how.padding[i] as i64;
+        let after = before.saturating_add(how.output_padding[i] as i64);
+        spread = apart(&spread, 2 + i, how.stride[i], (before, after));
     }
     let plain =
         Convolution { dilation: how.dilation, groups: how.groups, ..Convolution::default() };
@@ -130,26 +151,15 @@ fn misfit(weight: &DynTensor, how: Convolution) -> Option<OpError> {
         let error = format!("conv_transpose2d: {what} cannot be divided into {groups} groups");
         return Some(OpError::new(error).hint("the number of groups divides the channels"));
     }
+    let all = [how.stride, how.padding, how.dilation, how.output_padding];
+    let beyond = |of: &[usize; 2]| small("conv_transpose2d", &weight.ty(), *of).err();
+    if let Some(error) = all.iter().find_map(beyond) {
+        return Some(error);
+    }
     let pairs = [("stride", how.stride), ("dilation", how.dilation)];
     let (name, pair) = pairs.into_iter().find(|(_, pair)| pair.contains(&0))?;
     let error = OpError::new(format!("conv_transpose2d: {name} {pair:?} makes no window"));
     Some(error.hint("each number is 1 or more"))
-}
-
-/// [`conv_transpose2d`] over lines; `weight` is `[channels, out channels / groups, length]`.
-#[must_use]
-#[track_caller]
-pub fn conv_transpose1d(
-    x: &DynTensor,
-    weight: &DynTensor,
-    bias: Option<&DynTensor>,
-    how: Convolution,
-) -> DynTensor {
-    if let Some(batch) = one_of(x, 2) {
-        return conv_transpose1d(&batch, weight, bias, how).squeeze(0);
-    }
-    let y = conv_transpose2d(&x.unsqueeze(-2), &weight.unsqueeze(-2), None, as_line(how));
-    with_bias(&y.squeeze(-2), bias)
 }
 
 /// The elements of an axis `step` apart, with zeros between and around; a negative number cuts off.

@@ -203,6 +203,14 @@ fn windows_that_cannot_be() {
         says(&odd, "conv_transpose2d: the 4 channels", &["f32[4,2,3,3]", "3 groups"]);
         let still = mistake!(f::conv_transpose2d(&image, &kernel, None, with(1, [0, 1])));
         says(&still, "conv_transpose2d: stride [0, 1]", &[]);
+        let far = Convolution { padding: [usize::MAX, 0], ..Default::default() };
+        let far = mistake!(f::conv_transpose2d(&image, &kernel, None, far));
+        says(&far, &format!("conv_transpose2d: {} is too large", usize::MAX), &["f32[4,2,3,3]"]);
+        let far = mistake!(f::conv_transpose2d(&image, &kernel, None, with(1, [usize::MAX, 1])));
+        says(&far, "conv_transpose2d: ", &["is too large"]);
+        let far = Convolution { dilation: [u32::MAX as usize; 2], ..Default::default() };
+        let far = mistake!(f::conv_transpose2d(&image, &kernel, None, far));
+        says(&far, "", &["more than 2^48 elements"]);
         says(&mistake!(f::avg_pool2d(&image, Pooling::of([0, 2]))), "avg_pool2d", &["[1,4,5,5]"]);
         says(&mistake!(f::max_pool2d(&image, Pooling::of([0, 2]))), "max_pool2d", &["[1,4,5,5]"]);
         says(
