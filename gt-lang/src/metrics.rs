@@ -75,6 +75,10 @@ pub fn confusion_matrix(predicted: &DynTensor, labels: &DynTensor, classes: usiz
     let (predicted, labels) = (whole(predicted), whole(labels));
     let exists = |x: &DynTensor| x.ge(0).logical_and(&x.lt(classes));
     let exist = exists(&predicted).logical_and(&exists(&labels));
+    if u32::try_from(classes).is_err() {
+        let error = format!("confusion_matrix: {classes} classes are too many");
+        return predicted.record_with(|_| Err(OpError::new(error)));
+    }
     let n = classes * classes;
     // Not the place of another pair.
     let place = exist.where_(&(labels * classes + predicted), n as i64);

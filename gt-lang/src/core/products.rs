@@ -92,7 +92,9 @@ impl DynTensor {
         let (a, b) = (padded(self), padded(other));
         let outer: Vec<usize> = a.iter().flat_map(|&n| [n, 1]).collect();
         let inner: Vec<usize> = b.iter().flat_map(|&n| [1, n]).collect();
-        let whole: Vec<usize> = a.iter().zip(&b).map(|(m, n)| m * n).collect();
+        // A size beyond all shapes is the error of the product.
+        let joined = |(m, n): (&usize, &usize)| m.saturating_mul(*n).min(i64::MAX as usize);
+        let whole: Vec<usize> = a.iter().zip(&b).map(joined).collect();
         (self.reshape(&outer) * other.reshape(&inner)).reshape(&whole)
     }
 

@@ -1,6 +1,8 @@
 //! What orders elements or counts them: running extrema, places in a sorted list, quantiles,
 //! histograms, different values. Each is made of sorts, comparisons and sums.
 
+use std::cmp::Ordering;
+
 use gt_ir::{DType, OpError};
 
 use super::DynTensor;
@@ -179,7 +181,8 @@ impl DynTensor {
     #[must_use]
     #[track_caller]
     pub fn histc(&self, bins: usize, low: f64, high: f64) -> DynTensor {
-        if bins == 0 || low >= high {
+        // NaN is no bound.
+        if bins == 0 || low.partial_cmp(&high) != Some(Ordering::Less) {
             return self.record_with(|_| {
                 let message = format!("histc: {bins} parts of {low} to {high}");
                 Err(OpError::new(message).hint("one part or more, and the lower bound first"))

@@ -226,6 +226,20 @@ fn windows_that_cannot_be() {
     });
 }
 
+#[test]
+fn numbers_beyond_all_shapes() {
+    run(|| {
+        let long = zeros(&[1]).expand([1_usize << 40]);
+        says(&mistake!(long.kron(&long)), "", &["more than 2^48 elements"]);
+        let classes = DynTensor::zeros([3], DType::I64);
+        let matrix = mistake!(gt::metrics::confusion_matrix(&classes, &classes, usize::MAX));
+        says(&matrix, "confusion_matrix: ", &["classes are too many"]);
+        for (low, high) in [(f64::NAN, 1.0), (0.0, f64::NAN), (1.0, 1.0)] {
+            says(&mistake!(zeros(&[3]).histc(4, low, high)), "histc: 4 parts of", &[]);
+        }
+    });
+}
+
 /// Looking at the shape of what failed hides nothing: there is one to look at.
 #[test]
 fn what_failed_still_has_its_axes() {
