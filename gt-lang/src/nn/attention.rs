@@ -10,7 +10,7 @@ use super::module::{Mode, Module, Visitor};
 use crate::core::DynTensor;
 use crate::functional::precision::biased;
 use crate::functional::{Attention, scaled_dot_product_attention_with};
-use crate::typed::{Dim, Dyn, Sealed as _, Sequences, StaticDim};
+use crate::typed::{Dim, Dyn, SameDim, Sealed as _, Sequences, StaticDim};
 
 /// Which positions attention is paid to.
 #[derive(Clone, Copy, Default)]
@@ -103,12 +103,11 @@ impl<D: Dim> MultiheadAttention<D> {
     /// Attention of `query` to the positions of `memory`, which it may differ from in length.
     #[must_use]
     #[track_caller]
-    pub fn cross<X: Sequences<D, D>, M: Sequences<D, D>>(
-        &self,
-        query: &X,
-        memory: &M,
-        mask: AttentionMask<'_>,
-    ) -> X::Out {
+    pub fn cross<X, M>(&self, query: &X, memory: &M, mask: AttentionMask<'_>) -> X::Out
+    where
+        X: Sequences<D, D>,
+        M: Sequences<D, D, Batch: SameDim<X::Batch>>,
+    {
         let (query, memory) = (query.inner(), memory.inner());
         let (q, k) = (self.project(query, 0), self.project(memory, 1));
         X::Out::like(self.attend(&q, &k, &self.project(memory, 2), mask))

@@ -51,14 +51,6 @@ pub trait Features<I, O>: Floats {
 impl<S: Shape + Project<I, O>, I: Dim, O: Dim> Features<I, O> for Tensor<S> {
     type Out = Tensor<S::Out>;
 }
-#[diagnostic::do_not_recommend]
-impl<I: Dim, O: Dim> Features<I, O> for DynTensor {
-    type Out = DynTensor;
-}
-#[diagnostic::do_not_recommend]
-impl<I, O, X: Features<I, O>> Features<I, O> for &X {
-    type Out = X::Out;
-}
 
 /// Indices, and what becomes of them when each is replaced by a row of width `D`.
 #[diagnostic::on_unimplemented(
@@ -74,14 +66,6 @@ pub trait Indices<D>: Inner {
 impl<S: Shape + Append<D>, D: Dim> Indices<D> for Tensor<S, Int> {
     type Out = Tensor<S::Out>;
 }
-#[diagnostic::do_not_recommend]
-impl<D: Dim> Indices<D> for DynTensor {
-    type Out = DynTensor;
-}
-#[diagnostic::do_not_recommend]
-impl<D, X: Indices<D>> Indices<D> for &X {
-    type Out = X::Out;
-}
 
 /// Sequences `[batch, length, I]`, and what becomes of them when the last dimension is `O`.
 #[diagnostic::on_unimplemented(
@@ -91,19 +75,14 @@ impl<D, X: Indices<D>> Indices<D> for &X {
 pub trait Sequences<I, O>: Floats {
     /// The tensor with `O` last.
     type Out: AnyTensor + Floats;
+    /// How many there are.
+    type Batch: Dim;
 }
 
 #[diagnostic::do_not_recommend]
 impl<B: Dim, L: Dim, X: Dim + SameDim<I>, I: Dim, O: Dim> Sequences<I, O> for Tensor<(B, L, X)> {
     type Out = Tensor<(B, L, O)>;
-}
-#[diagnostic::do_not_recommend]
-impl<I: Dim, O: Dim> Sequences<I, O> for DynTensor {
-    type Out = DynTensor;
-}
-#[diagnostic::do_not_recommend]
-impl<I, O, X: Sequences<I, O>> Sequences<I, O> for &X {
-    type Out = X::Out;
+    type Batch = B;
 }
 
 /// Lines of `I` channels, `[batch, I, length]`, and what becomes of them when there are `O`.
@@ -119,14 +98,6 @@ pub trait Lines<I, O>: Floats {
 #[diagnostic::do_not_recommend]
 impl<B: Dim, X: Dim + SameDim<I>, L: Dim, I: Dim, O: Dim> Lines<I, O> for Tensor<(B, X, L)> {
     type Out = Tensor<(B, O, Dyn)>;
-}
-#[diagnostic::do_not_recommend]
-impl<I: Dim, O: Dim> Lines<I, O> for DynTensor {
-    type Out = DynTensor;
-}
-#[diagnostic::do_not_recommend]
-impl<I, O, X: Lines<I, O>> Lines<I, O> for &X {
-    type Out = X::Out;
 }
 
 /// Images of `I` channels, `[batch, I, height, width]`, and what becomes of them when there are
@@ -146,14 +117,6 @@ impl<B: Dim, X: Dim + SameDim<I>, H: Dim, W: Dim, I: Dim, O: Dim> Images<I, O>
 {
     type Out = Tensor<(B, O, Dyn, Dyn)>;
 }
-#[diagnostic::do_not_recommend]
-impl<I: Dim, O: Dim> Images<I, O> for DynTensor {
-    type Out = DynTensor;
-}
-#[diagnostic::do_not_recommend]
-impl<I, O, X: Images<I, O>> Images<I, O> for &X {
-    type Out = X::Out;
-}
 
 /// Images `[batch, channels, height, width]`, and what becomes of them when height and width
 /// change.
@@ -170,11 +133,27 @@ pub trait Resizes: Floats {
 impl<B: Dim, C: Dim, H: Dim, W: Dim> Resizes for Tensor<(B, C, H, W)> {
     type Out = Tensor<(B, C, Dyn, Dyn)>;
 }
-#[diagnostic::do_not_recommend]
-impl Resizes for DynTensor {
-    type Out = DynTensor;
+
+/// A tensor without a shape in its type stays one, and a reference is what it refers to.
+macro_rules! of_any_shape {
+    ($($taken:ident<$($dim:ident),*> $($more:ident)?;)*) => { $(
+        #[diagnostic::do_not_recommend]
+        impl<$($dim: Dim),*> $taken<$($dim),*> for DynTensor {
+            type Out = DynTensor;
+            $(type $more = Dyn;)?
+        }
+        #[diagnostic::do_not_recommend]
+        impl<$($dim,)* X: $taken<$($dim),*>> $taken<$($dim),*> for &X {
+            type Out = X::Out;
+            $(type $more = X::$more;)?
+        }
+    )* };
 }
-#[diagnostic::do_not_recommend]
-impl<X: Resizes> Resizes for &X {
-    type Out = X::Out;
+of_any_shape! {
+    Features<I, O>;
+    Indices<D>;
+    Sequences<I, O> Batch;
+    Lines<I, O>;
+    Images<I, O>;
+    Resizes<>;
 }
