@@ -5,10 +5,11 @@
 //! its predecessor the last time. If they differ, it is looked up by its key. A new segment is sent
 //! as a tape. A segment that is seen a second time becomes a template, and from then on only its
 //! bindings are sent. A segment that differs from one that came again in the attributes of its ops
-//! only, such as that of another batch, is a template at once, whose launches wait for its plan. So
-//! is a segment in the scope of a signal with `compile`. The numbers of templates and keys are
-//! limited, and the least recently used are dropped. Templates that differ only in source locations
-//! are different, so that errors name the user's line. Workers share their plan.
+//! only, such as that of another batch, is a template at once, whose launches wait for its plan, as
+//! long as such sizes do come again. So is a segment in the scope of a signal with `compile`. The
+//! numbers of templates and keys are limited, and the least recently used are dropped. Templates
+//! that differ only in source locations are different, so that errors name the user's line. Workers
+//! share their plan.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -29,6 +30,8 @@ use crate::wire::{MAX_TEMPLATES, Order};
 const SEGMENT: usize = 1 << 14;
 /// The most remembered keys of segments that were seen once.
 const MAX_SEEN: usize = 1 << 10;
+/// How many sizes of a form are templates at once before any of them has to come again.
+const TRIED: u32 = 32;
 
 /// The messages of a segment.
 pub(crate) type Messages = SmallVec<[Order; 2]>;
@@ -51,7 +54,7 @@ pub(crate) struct Templates {
     numbers: HashMap<Key, SmallVec<[u32; 2]>>,
     seen: Seen,
     /// The forms of segments that came a second time: keys without sizes.
-    forms: Seen,
+    forms: Seen<Form>,
     /// The template of the last segment, if it had one.
     last: Option<u32>,
     matcher: Matcher,
@@ -67,29 +70,53 @@ struct Held {
     template: Template,
     /// The template of the segment that followed it the last time.
     next: Option<u32>,
+    /// The form of a template that was made at once and has not come again.
+    untried: Option<Key>,
 }
 
-/// The most recent keys of segments that were seen once.
+/// What became of the sizes of a form.
 #[derive(Default)]
-struct Seen {
-    keys: Lru<Key>,
+struct Form {
+    /// How many were templates at once.
+    made: u32,
+    /// How many came again.
+    again: u32,
+}
+
+impl Form {
+    /// Whether a new size is worth a template, and the wait for its plan.
+    fn pays(&self) -> bool {
+        self.made < TRIED || self.again >= self.made / 4
+    }
+}
+
+/// The most recent keys of segments that were seen once, with what is known of each.
+#[derive(Default)]
+struct Seen<T = ()> {
+    keys: Lru<(Key, T)>,
     slots: HashMap<Key, usize>,
 }
 
-impl Seen {
+impl<T: Default> Seen<T> {
     /// Remembers a key, and drops the oldest above the limit.
     fn insert(&mut self, key: Key) {
         match self.slots.get(&key) {
             Some(&slot) => self.keys.touch(slot),
             None => {
-                self.slots.insert(key, self.keys.insert(key));
+                self.slots.insert(key, self.keys.insert((key, T::default())));
             }
         }
         if self.keys.len() > MAX_SEEN
-            && let Some(oldest) = self.keys.oldest().and_then(|slot| self.keys.remove(slot))
+            && let Some((oldest, _)) = self.keys.oldest().and_then(|slot| self.keys.remove(slot))
         {
             self.slots.remove(&oldest);
         }
+    }
+
+    /// What is known of a key that is remembered.
+    fn get_mut(&mut self, key: Key) -> Option<&mut T> {
+        let (_, known) = self.keys.get_mut(*self.slots.get(&key)?)?;
+        Some(known)
     }
 
     /// Forgets a key. Says whether it was remembered.
@@ -171,7 +198,7 @@ impl Templates {
         }
         let is_new = known.is_empty() && !self.seen.remove(key);
         let form = self.canonicalizer.form(&segment);
-        let is_resized = is_new && self.forms.slots.contains_key(&form);
+        let is_resized = is_new && self.forms.get_mut(form).is_some_and(|form| form.pays());
         if is_new {
             self.explain(expected, &segment);
         }
@@ -181,11 +208,17 @@ impl Templates {
             return self.tape(segment, out);
         }
         self.forms.insert(form);
+        if let Some(of) = self.forms.get_mut(form) {
+            if is_new { of.made += 1 } else { of.again += 1 }
+        }
         let (template, bindings) = canonical(&segment);
         let planned = is_resized || self.signals.compiles(&template.tape);
-        match self.define(template, planned, out) {
-            Some(number) => self.launch(number, bindings, out),
-            None => self.tape(segment, out),
+        let Some(number) = self.define(template, planned, out) else {
+            return self.tape(segment, out);
+        };
+        self.launch(number, bindings, out);
+        if let Some(held) = self.held.get_mut(number as usize).filter(|_| is_new) {
+            held.untried = Some(form);
         }
     }
 
@@ -214,6 +247,10 @@ impl Templates {
     fn launch(&mut self, number: u32, bindings: Bindings, out: &mut Messages) {
         self.stats.launches += 1;
         self.held.touch(number as usize);
+        let tried = self.held.get_mut(number as usize).and_then(|held| held.untried.take());
+        if let Some(form) = tried.and_then(|form| self.forms.get_mut(form)) {
+            form.again += 1;
+        }
         let last = self.last.replace(number);
         if let Some(last) = last.and_then(|last| self.held.get_mut(last as usize)) {
             last.next = Some(number);
@@ -236,7 +273,7 @@ impl Templates {
         self.stats.templates += 1;
         self.n_entries += size;
         let (key, tape) = (template.key, Arc::clone(&template.tape));
-        let number = self.held.insert(Held { template, next: None }) as u32;
+        let number = self.held.insert(Held { template, next: None, untried: None }) as u32;
         self.numbers.entry(key).or_default().push(number);
         out.push(Order::Define { template: number, tape, planned });
         Some(number)
@@ -351,7 +388,7 @@ mod tests {
 
     #[test]
     fn a_key_that_comes_again_is_remembered_as_long_as_a_new_one() {
-        let mut seen = Seen::default();
+        let mut seen = Seen::<()>::default();
         let key = |n: usize| Key(n as u128);
         seen.insert(key(0));
         assert!(seen.remove(key(0)) && !seen.remove(key(0)));
@@ -382,6 +419,24 @@ mod tests {
         assert_eq!([4, 5, 6].map(&mut sent), ["tape"; 3], "nothing came again yet");
         assert_eq!([5, 7, 5].map(&mut sent), ["template", "template with plan", "launch"]);
         assert_eq!([8, 7, 4].map(&mut sent), ["template with plan", "launch", "template"]);
+    }
+
+    #[test]
+    fn sizes_that_never_come_again_are_tapes_after_a_while() {
+        let sized = |n: usize| {
+            let text = format!("gt tape 1\n%0 = input : f32[{n},2]\n%1 = expand[3,{n},2] %0\n");
+            gt_ir::text::load(&text).expect("a tape").tape
+        };
+        let config = TemplateConfig { least: 0, ..TemplateConfig::default() };
+        let mut templates = Templates::new(config, false);
+        let mut tapes = |sizes: std::ops::Range<usize>| {
+            let sent = sizes.map(|n| templates.take(sized(n)));
+            sent.filter(|orders| matches!(orders[..], [Order::Run(_)])).count()
+        };
+        assert_eq!((tapes(1..2), tapes(1..2)), (1, 0));
+        assert_eq!(tapes(100..200), 100 - TRIED as usize);
+        // Once they do come again, the next sizes are templates at once.
+        assert_eq!((tapes(100..150), tapes(200..210)), (0, 0));
     }
 
     #[test]
