@@ -30,6 +30,15 @@ pub(super) struct Uploads {
     open: BTreeMap<ValueId, Upload>,
 }
 
+impl Uploads {
+    /// Forgets an upload of which nothing is missing any more.
+    fn close(&mut self, value: ValueId) {
+        if self.open.get(&value).is_some_and(Upload::is_over) {
+            self.open.remove(&value);
+        }
+    }
+}
+
 /// A large upload.
 #[derive(Debug)]
 struct Upload {
@@ -81,9 +90,7 @@ impl Gang {
             })
         });
         let orders = pieces.collect();
-        if upload.is_over() {
-            self.uploads.open.remove(&value);
-        }
+        self.uploads.close(value);
         orders
     }
 
@@ -100,9 +107,7 @@ impl Gang {
         let lacking = upload.parts().filter(|(_, _, _, (_, end))| *end > upload.come);
         let orders = lacking.map(|(member, name, _, _)| (member, fail(name))).collect();
         upload.come = upload.place.ty.bytes() as u64;
-        if upload.is_over() {
-            self.uploads.open.remove(&value);
-        }
+        self.uploads.close(value);
         orders
     }
 
@@ -148,9 +153,7 @@ impl Gang {
         if let Some(upload) = self.uploads.open.get_mut(&value) {
             upload.declared = true;
             let place = Place { ty, ..upload.place.clone() };
-            if upload.is_over() {
-                self.uploads.open.remove(&value);
-            }
+            self.uploads.close(value);
             return place;
         }
         if (ty.bytes() as u64) < large || !is_untouched(value) {
