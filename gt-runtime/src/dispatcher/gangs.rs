@@ -216,10 +216,10 @@ impl Dispatcher {
         let Made { session: id, job, partition, .. } = made;
         let now = self.now;
         let Some(session) = self.sessions.get_mut(&id) else { return };
-        // Nobody but the server was to do anything for the session until now.
-        session.progress = now;
-        let Session { gang: Some(gang), parked, .. } = session else { return };
+        let Session { gang: Some(gang), parked, progress, .. } = session else { return };
         let Some(parked) = parked.take_if(|parked| parked.job == job) else { return };
+        // Nobody but the server was to do anything for the session until now.
+        *progress = now;
         match partition {
             Ok(partition) => {
                 gang.made(&job, partition);
