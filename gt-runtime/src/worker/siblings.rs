@@ -58,6 +58,8 @@ pub(super) struct Siblings {
     door: Option<Arc<Door>>,
     outgoing: BTreeMap<Arc<Door>, Outgoing>,
     incoming: BTreeMap<PeerId, Connection>,
+    /// The number of roads that it has opened.
+    n_dialed: u64,
 }
 
 /// The road to one worker.
@@ -65,7 +67,6 @@ struct Outgoing {
     connection: Connection,
     /// Values that have not arrived, in the order of their pieces.
     underway: VecDeque<Underway>,
-    n_tries: u64,
     /// When a road that failed is tried again.
     rests: Option<Time>,
 }
@@ -91,7 +92,8 @@ impl Siblings {
         // A worker that does not answer is passed over, so there is always a limit.
         let config = ConnectionConfig { answer: config.answer.or(Some(config.lease)), ..config };
         let (outgoing, incoming) = (BTreeMap::new(), BTreeMap::new());
-        Siblings { identity, incarnation, config, travel, door, outgoing, incoming }
+        let n_dialed = 0;
+        Siblings { identity, incarnation, config, travel, door, outgoing, incoming, n_dialed }
     }
 
     /// Sends a value. Gives it back if the road rests.
@@ -102,14 +104,12 @@ impl Siblings {
         whole: Chunk,
         to: &Destination,
     ) -> Option<Chunk> {
-        let n_tries = match self.outgoing.get(&to.door) {
-            Some(Outgoing { rests: Some(until), .. }) if now < *until => return Some(whole),
-            Some(Outgoing { rests: Some(_), n_tries, .. }) => n_tries + 1,
-            Some(Outgoing { rests: None, n_tries, .. }) => *n_tries,
-            None => 0,
-        };
-        if self.outgoing.get(&to.door).is_none_or(|road| road.rests.is_some()) {
-            let road = self.dial(now, &to.door, n_tries);
+        let known = self.outgoing.get(&to.door);
+        if known.is_some_and(|road| road.rests.is_some_and(|until| now < until)) {
+            return Some(whole);
+        }
+        if known.is_none_or(|road| road.rests.is_some()) {
+            let road = self.dial(now, &to.door);
             self.outgoing.insert(Arc::clone(&to.door), road);
         }
         let road = self.outgoing.get_mut(&to.door)?;
@@ -125,11 +125,14 @@ impl Siblings {
         None
     }
 
-    fn dial(&self, now: Time, door: &Door, n_tries: u64) -> Outgoing {
+    /// Opens a road. Each has an incarnation of its own, so that a late packet for a worker that is
+    /// gone means nothing to the next worker at its address.
+    fn dial(&mut self, now: Time, door: &Door) -> Outgoing {
         let hello = Hello::new(Role::Sibling(door.key), self.identity.clone());
-        let life = Incarnation(self.incarnation.0 + n_tries);
+        let life = Incarnation(self.incarnation.0 + self.n_dialed);
+        self.n_dialed += 1;
         let connection = Connection::dial(now, life, hello, self.config);
-        Outgoing { connection, underway: VecDeque::new(), n_tries, rests: None }
+        Outgoing { connection, underway: VecDeque::new(), rests: None }
     }
 
     /// Takes a packet of another worker. Passes the values that it brings to `deliver`.
