@@ -21,7 +21,8 @@ use gt_runtime::dispatcher::{Action, Config, Dispatcher, Event};
 use gt_runtime::identity::Identity;
 use gt_runtime::ids::{Incarnation, PeerId};
 use gt_runtime::wire::{
-    Capacity, Counts, Door, FromClient, FromWorker, Hello, Message, Order, Role, Stream, ToWorker,
+    Capacity, Counts, Door, FromClient, FromWorker, Hello, Message, Order, Performed, Role, Stream,
+    ToWorker,
 };
 
 /// How long each row is measured.
@@ -145,6 +146,11 @@ impl System {
         let report = match order {
             Order::Run(_) | Order::Launch { .. } => {
                 FromWorker::Done { session, seq, attempt, counts }
+            }
+            Order::Perform(performance) => {
+                let (request, n_ran) = (performance.request, performance.n_segments);
+                let performed = Performed { request, n_ran, is_over: true, ..Performed::default() };
+                FromWorker::Performed { session, seq, attempt, performed: Box::new(performed) }
             }
             Order::Send { request, .. } => FromWorker::Sent { session, request, bytes: 0 },
             _ => return,

@@ -168,6 +168,8 @@ pub(crate) fn arrive(
         | Order::Fail { .. }
         | Order::Fetch { .. }
         | Order::Send { .. }
+        | Order::Learn { .. }
+        | Order::Perform(_)
         | Order::Stats { .. } => {}
     }
     Ok(())

@@ -15,6 +15,7 @@ pub mod codec;
 mod handshake;
 mod message;
 mod order;
+mod routine;
 mod sibling;
 mod status;
 mod worker;
@@ -24,15 +25,20 @@ pub use client::{FromClient, Planned, ToClient};
 pub use handshake::{Hello, Offer, Refusal, Role, Welcome};
 pub use message::{Message, Weight};
 pub use order::Order;
+pub use routine::{
+    Arrival, Literal, MAX_ROUTINE, Name, Performance, Performed, Receiver, Routine, Step,
+};
 pub use sibling::{Destination, Door, Parcel};
-pub use status::{Events, LinkStatus, SessionStatus, Status, Totals, Traffic, Work, WorkerStatus};
-pub use worker::{Capacity, Counts, FromWorker, ToWorker};
+pub use status::{
+    Counts, Events, LinkStatus, SessionStatus, Status, Totals, Traffic, Work, WorkerStatus,
+};
+pub use worker::{Capacity, FromWorker, ToWorker};
 
 use crate::ids::Incarnation;
 use serde::{Deserialize, Serialize};
 
 /// The version of this module. Peers of another version are refused.
-pub const PROTOCOL: u32 = 15;
+pub const PROTOCOL: u32 = 16;
 /// The most bytes of tensor data in one packet.
 pub const MAX_CHUNK: usize = 1 << 20;
 /// The most bytes of the events in one packet.

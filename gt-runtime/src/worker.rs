@@ -11,9 +11,11 @@ pub mod fair;
 pub(crate) mod faults;
 pub mod job;
 pub mod jobs;
+mod known;
 pub mod line;
 mod memory;
 pub mod plans;
+mod progress;
 pub mod queue;
 pub mod reads;
 #[cfg(feature = "cluster")]

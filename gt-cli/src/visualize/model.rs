@@ -79,7 +79,7 @@ impl Kind {
             ("ERROR", _) => Kind::Error,
             ("COMPILE", _) => Kind::Compile,
             (_, "Launch") => Kind::Plan,
-            (_, "Run" | "Done") => Kind::Segment,
+            (_, "Run" | "Done" | "Performed") => Kind::Segment,
             (_, "Upload" | "Download" | "Send") => Kind::Transfer,
             (_, op) => {
                 let known = OpKind::ALL.iter().find(|kind| kind.name() == op);

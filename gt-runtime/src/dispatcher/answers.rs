@@ -52,9 +52,9 @@ impl Dispatcher {
     /// Answers the requests whose timeout has ended with an error.
     pub(super) fn expire_reads(&mut self) {
         let late = |(&id, session): (&SessionId, &Session)| {
-            let deadline = self.read_deadline(session)?;
+            self.read_deadline(session).filter(|deadline| *deadline <= self.now)?;
             let late = session.gang.as_ref().and_then(|gang| gang.late());
-            (deadline <= self.now).then_some((id, late.or(session.home), session.progress))
+            Some((id, late.or(session.home), session.progress))
         };
         let late: Vec<_> = self.sessions.iter().filter_map(late).collect();
         for (id, home, progress) in late {

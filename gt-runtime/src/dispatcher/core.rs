@@ -44,7 +44,7 @@ pub struct Dispatcher {
     pub(super) ended: VecDeque<(Incarnation, u32)>,
     /// What has happened since its start.
     pub(super) totals: Totals,
-    /// The values that workers have brought each other.
+    /// The values that workers have brought each other for sessions that have left them.
     pub(super) roads: BTreeMap<(WorkerId, WorkerId), Traffic>,
     /// Why it ends soon and takes no new sessions, if it does.
     pub(super) ending: Option<String>,

@@ -10,8 +10,12 @@
 
 mod check;
 mod exchange;
+mod learn;
 mod orders;
 mod partitions;
+mod performances;
+mod roads;
+mod routines;
 mod uploads;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -28,11 +32,14 @@ use gt_ir::tape::{Tape, ValueId};
 use super::party::Owed;
 use crate::ids::{RequestId, SessionId, WorkerId};
 use crate::machine::Machine;
-use crate::wire::{Capacity, Destination, Door, Order, RESERVED};
+use crate::wire::{Capacity, Destination, Door, Order, RESERVED, Traffic, Work};
 use exchange::{Transfer, Transfers};
 pub(super) use orders::{Ordered, Orders};
 pub use partitions::Job;
 use partitions::Partitions;
+use performances::{Performances, Underway};
+pub(super) use roads::MAX_ROADS;
+use roads::Roads;
 use uploads::Uploads;
 
 /// The most warnings of which a client is told. Each is told once, so all of them are kept.
@@ -43,16 +50,22 @@ const MAX_WARNED: usize = 256;
 pub(super) struct Gang {
     /// The members. The first one is the session's home.
     pub(super) seats: Vec<Seat>,
+    /// Which member each worker is.
+    members: BTreeMap<WorkerId, usize>,
     /// Where each live value is.
     places: BTreeMap<ValueId, Place>,
     partitions: Partitions,
     uploads: Uploads,
     n_names: u64,
     n_requests: u64,
-    /// Values on their way from one member to another, by the request that reads them.
+    /// Values on their way from one member to another, by the request that reads them. Those of
+    /// performances are not among them, unless they go through the dispatcher.
     transfers: Transfers,
-    /// The credit of segments that not all members have run.
+    performances: Performances,
+    roads: Roads,
+    /// The credit of segments that not all members have run, and the number of those before them.
     unpaid: VecDeque<Unpaid>,
+    n_paid: u64,
     /// What the program says about its signals.
     signals: Arc<Signals>,
     /// What signals asked for and did not get, as the client has been told.
@@ -71,6 +84,8 @@ pub(super) struct Seat {
     pub(super) n_segments: u64,
     /// Segments that ran.
     pub(super) n_done: u64,
+    /// The number of the session's segments of which it has run its part.
+    pub(super) n_met: u64,
     /// What the worker is, and the machine that it runs on.
     pub(super) capacity: Capacity,
     pub(super) host: String,
@@ -85,6 +100,8 @@ struct Unpaid {
     owed: Owed,
     /// What each member has to have run.
     n_segments: Vec<u64>,
+    /// The number of members that have not.
+    n_left: usize,
 }
 
 /// Where a value is.
@@ -93,7 +110,7 @@ struct Place {
     ty: Type,
     layout: Layout,
     /// What it is called on each member of the layout's mesh.
-    names: Vec<ValueId>,
+    names: Arc<[ValueId]>,
 }
 
 /// Seconds that an exchange between processes takes, however small: the two ends of a connection,
@@ -131,10 +148,23 @@ pub(super) fn rates(members: &[&Capacity], here: Option<Machine>) -> Rates {
     Rates { latency: ROUND, exchange: ROAD, ..usual }
 }
 
+impl Seat {
+    /// A seat on a worker that knows the session under this number.
+    pub(super) fn new(
+        worker: WorkerId,
+        (session, opened): (SessionId, u64),
+        capacity: Capacity,
+        host: String,
+    ) -> Seat {
+        let (n_segments, n_done, n_met, ran) = (0, 0, 0, WorkerStats::default());
+        Seat { worker, session, opened, n_segments, n_done, n_met, capacity, host, ran }
+    }
+}
+
 impl Place {
     /// A value that the first member holds under its own name.
     fn at_home(value: ValueId, ty: Type) -> Place {
-        Place { ty, layout: shard::at(0), names: vec![value] }
+        Place { ty, layout: shard::at(0), names: [value].into() }
     }
 }
 
@@ -154,7 +184,14 @@ impl Gang {
 
     /// The member that a worker is.
     pub(super) fn member(&self, worker: WorkerId) -> Option<usize> {
-        self.seats.iter().position(|seat| seat.worker == worker)
+        self.members.get(&worker).copied()
+    }
+
+    /// Adds a member.
+    pub(super) fn sit(&mut self, seat: Seat) {
+        self.members.insert(seat.worker, self.seats.len());
+        let n_met = self.n_paid + self.unpaid.len() as u64;
+        self.seats.push(Seat { n_met, ..seat });
     }
 
     /// Every member is gone, with all values. Returns the members and the credit of what they have
@@ -174,14 +211,40 @@ impl Gang {
     /// Notes the credit of the segment that members were ordered last.
     pub(super) fn owe(&mut self, owed: Owed) {
         let n_segments = self.seats.iter().map(|seat| seat.n_segments).collect();
-        self.unpaid.push_back(Unpaid { owed, n_segments });
+        self.unpaid.push_back(Unpaid { owed, n_segments, n_left: self.seats.len() });
+        (0..self.seats.len()).for_each(|member| self.meet(member));
+    }
+
+    /// Notes that a member has run all segments below a number, and what they cost. A number that
+    /// is not new to it, or that it was not ordered, is a late or wrong report.
+    pub(super) fn ran(&mut self, member: usize, n_done: u64, work: Work) {
+        let Some(seat) = self.seats.get_mut(member) else { return };
+        if seat.n_done < n_done && n_done <= seat.n_segments {
+            seat.n_done = n_done;
+            seat.ran.segments = seat.ran.segments.saturating_add(work.segments);
+            seat.ran.instructions = seat.ran.instructions.saturating_add(work.instructions);
+            self.meet(member);
+        }
+    }
+
+    /// Notes of which segments a member has run its part. Each segment is looked at once for each
+    /// member, however many reports come.
+    fn meet(&mut self, member: usize) {
+        let Gang { seats, unpaid, n_paid, .. } = self;
+        let Some(seat) = seats.get_mut(member) else { return };
+        while let Some(next) = unpaid.get_mut((seat.n_met - *n_paid) as usize)
+            && next.n_segments.get(member).is_none_or(|n| *n <= seat.n_done)
+        {
+            next.n_left -= 1;
+            seat.n_met += 1;
+        }
     }
 
     /// The credit of the next segment that all members have run.
     pub(super) fn paid(&mut self) -> Option<Owed> {
-        let first = self.unpaid.front()?;
-        let mut ran = self.seats.iter().zip(&first.n_segments);
-        ran.all(|(seat, n)| seat.n_done >= *n).then(|| self.unpaid.pop_front())?.map(|u| u.owed)
+        let first = self.unpaid.pop_front_if(|first| first.n_left == 0)?;
+        self.n_paid += 1;
+        Some(first.owed)
     }
 
     /// The credit of segments that not all members have run.
@@ -219,7 +282,8 @@ impl Gang {
     /// The member for which the others wait: it has work to do or a value to send, and waits for no
     /// value itself.
     pub(super) fn late(&self) -> Option<WorkerId> {
-        let ends = || self.transfers.values().map(Transfer::ends);
+        let underway = || self.performances.values().flat_map(Underway::ends);
+        let ends = || self.transfers.values().map(Transfer::ends).chain(underway());
         let late = |(member, seat): &(usize, &Seat)| {
             let busy = seat.n_done < seat.n_segments || ends().any(|(from, _)| from == *member);
             busy && ends().all(|(_, to)| to != *member)
@@ -235,8 +299,21 @@ impl Gang {
     }
 
     fn request(&mut self) -> RequestId {
-        self.n_requests += 1;
-        RequestId(RESERVED + self.n_requests)
+        self.requests(1)
+    }
+
+    /// The first of so many new requests.
+    fn requests(&mut self, n: u32) -> RequestId {
+        let first = RESERVED + self.n_requests + 1;
+        self.n_requests += u64::from(n);
+        RequestId(first)
+    }
+
+    /// What members have brought each other without the dispatcher.
+    pub(super) fn traffic(&self) -> impl Iterator<Item = ((WorkerId, WorkerId), Traffic)> + '_ {
+        let worker = |member: usize| self.seats.get(member).map(|seat| seat.worker);
+        let roads = self.roads.iter();
+        roads.filter_map(move |((from, to), traffic)| Some(((worker(from)?, worker(to)?), traffic)))
     }
 
     /// How the members' work is planned.
@@ -313,6 +390,16 @@ impl Bound<'_> {
             None => self.bindings.inputs.get(number as usize).copied(),
             Some(k) => self.bindings.defined.get(k),
         }
+    }
+
+    /// The first name that is given.
+    fn origin(&self) -> u64 {
+        self.first.first().copied().unwrap_or(RESERVED)
+    }
+
+    /// The place of a member's first name among those that are given.
+    fn offset(&self, member: usize) -> u32 {
+        self.first.get(member).map_or(0, |first| (first - self.origin()) as u32)
     }
 
     /// The name of a value on a member.

@@ -8,20 +8,17 @@
 use super::Action;
 use super::core::Dispatcher;
 use super::event::Made;
-use super::gang::{Gang, Job, Ordered, Orders, Seat};
+use super::gang::{Gang, Job, MAX_ROADS, Ordered, Orders, Seat};
 use super::party::Owed;
 use super::session::{Parked, Session, Work, error};
 use crate::ids::{RequestId, SessionId, WorkerId};
 use crate::wire::codec::cut;
-use crate::wire::{Chunk, Counts, Order, RESERVED, Stream, ToClient, ToWorker};
+use crate::wire::{self, Chunk, Counts, Order, Performed, RESERVED, Stream, ToClient, ToWorker};
 use gt_ir::OpError;
-use gt_ir::backend::{ErrorKind, RunError, WorkerStats};
+use gt_ir::backend::{ErrorKind, RunError};
 use gt_ir::canonical::{Bindings, Template, canonical};
 use gt_ir::tape::ValueId;
 use std::sync::Arc;
-
-/// The most pairs of workers whose exchanges are counted.
-const MAX_ROADS: usize = 4096;
 
 impl Dispatcher {
     /// Makes a session a gang's, when its signals ask for workers and there are several, or for
@@ -57,7 +54,7 @@ impl Dispatcher {
         if let Some(worker) = home {
             let ran = std::mem::take(&mut session.ran);
             let seat = self.seat_of(worker, name, opened);
-            gang.seats.push(Seat { n_segments, n_done, ran, ..seat });
+            gang.sit(Seat { n_segments, n_done, ran, ..seat });
         }
         self.sessions.entry(id).and_modify(|session| session.gang = Some(Box::new(gang)));
         self.give_members(id, orders, Owed::NOTHING);
@@ -100,7 +97,7 @@ impl Dispatcher {
         let opened = self.introduce(id, alias, worker);
         let seat = self.seat_of(worker, alias, opened);
         if let Some(gang) = self.sessions.get_mut(&id).and_then(|session| session.gang.as_mut()) {
-            gang.seats.push(seat);
+            gang.sit(seat);
         }
     }
 
@@ -110,8 +107,7 @@ impl Dispatcher {
         let capacity = held.and_then(|held| held.capacity.clone()).unwrap_or_default();
         let host = held.and_then(|held| self.peers.get(&held.peer));
         let host = host.map_or_else(String::new, |peer| peer.identity.host.clone());
-        let ran = WorkerStats::default();
-        Seat { worker, session, opened, n_segments: 0, n_done: 0, capacity, host, ran }
+        Seat::new(worker, (session, opened), capacity, host)
     }
 
     /// Ends a gang's session on all its members.
@@ -119,6 +115,12 @@ impl Dispatcher {
         let Some(session) = self.sessions.get_mut(&id) else { return };
         let parked = session.parked.take().map(|parked| parked.work.owed);
         let gang = session.gang.as_mut();
+        for (ends, traffic) in gang.iter().flat_map(|gang| gang.traffic()) {
+            let stay = [ends.0, ends.1].iter().all(|worker| self.workers.contains_key(worker));
+            if stay && (self.roads.len() < MAX_ROADS || self.roads.contains_key(&ends)) {
+                self.roads.entry(ends).or_default().add(traffic);
+            }
+        }
         let (seats, unpaid) = gang.map(|gang| gang.clear()).unwrap_or_default();
         let unpaid = unpaid.into_iter().chain(parked);
         unpaid.for_each(|owed| self.pay(Stream::Control, owed));
@@ -163,7 +165,8 @@ impl Dispatcher {
                 let orders = self.gang_of(id).map(|gang| gang.fail_upload(value, &error));
                 self.give_data(id, orders.unwrap_or_default(), owed);
             }
-            order @ Order::Send { .. } => self.give_members(id, vec![(0, order)], owed),
+            // Only the dispatcher itself sends these, to members.
+            Order::Send { .. } | Order::Learn { .. } | Order::Perform(_) => self.pay(stream, owed),
             Order::Stats { request } => self.gang_stats(id, request),
         }
     }
@@ -306,9 +309,7 @@ impl Dispatcher {
         let seat = session.gang.as_mut().and_then(|gang| gang.seats.get_mut(member));
         let Some(seat) = seat else { return self.pay(stream, owed) };
         let (worker, session, seq) = (seat.worker, seat.session, seat.n_segments);
-        if matches!(order, Order::Run(_) | Order::Launch { .. }) {
-            seat.n_segments += 1;
-        }
+        seat.n_segments += order.n_segments();
         self.give_worker(worker, stream, ToWorker::Order { session, attempt, seq, order }, owed);
     }
 
@@ -346,15 +347,10 @@ impl Dispatcher {
         id: SessionId,
         (request, bytes): (RequestId, u64),
     ) {
-        let to = self.members(id, worker).and_then(|(session, member)| {
-            let gang = session.gang.as_mut()?;
-            let to = gang.arrived(member, request)?;
-            gang.seats.get(to).map(|seat| seat.worker)
-        });
-        let Some(to) = to else { return };
-        let has_room = self.roads.len() < MAX_ROADS || self.roads.contains_key(&(worker, to));
-        if has_room {
-            self.roads.entry((worker, to)).or_default().count(bytes);
+        if let Some((session, member)) = self.members(id, worker)
+            && let Some(gang) = session.gang.as_mut()
+        {
+            gang.arrived(member, request, bytes);
         }
     }
 
@@ -387,6 +383,26 @@ impl Dispatcher {
         Some((session, member))
     }
 
+    /// Notes how far a member is with a routine.
+    pub(super) fn member_performed(
+        &mut self,
+        worker: WorkerId,
+        id: SessionId,
+        (attempt, seq): (u32, u64),
+        performed: &Performed,
+    ) {
+        let Some((session, member)) = self.members(id, worker) else { return };
+        let current = session.attempt == attempt;
+        if let Some(gang) = session.gang.as_mut().filter(|_| current) {
+            gang.ran(member, seq.saturating_add(performed.n_ran.into()), performed.work);
+            gang.performed(member, performed);
+        }
+        session.spent.work.add(performed.work);
+        session.flight.took(performed.work.busy);
+        self.pay_members(id);
+        self.send_more(id);
+    }
+
     /// Notes that a member has run a segment. Says whether the session is a gang's.
     pub(super) fn member_done(
         &mut self,
@@ -396,17 +412,15 @@ impl Dispatcher {
         counts: Counts,
     ) -> bool {
         let Some((session, member)) = self.members(id, worker) else { return false };
-        let current = session.attempt;
-        let seat = session.gang.as_mut().and_then(|gang| gang.seats.get_mut(member));
-        if let Some(seat) = seat
-            && attempt == current
-            && (seat.n_done..seat.n_segments).contains(&seq)
+        let current = session.attempt == attempt;
+        let mut work = wire::Work::default();
+        work.count(counts);
+        if let Some(gang) = session.gang.as_mut().filter(|_| current)
+            && let Some(n_done) = seq.checked_add(1)
         {
-            seat.n_done = seq + 1;
-            seat.ran.segments += 1;
-            seat.ran.instructions += counts.instructions;
+            gang.ran(member, n_done, work);
         }
-        session.spent.work.count(counts);
+        session.spent.work.add(work);
         session.flight.took(counts.nanos);
         self.pay_members(id);
         self.send_more(id);

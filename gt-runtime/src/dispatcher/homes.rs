@@ -291,6 +291,8 @@ impl Dispatcher {
             | Order::Fail { .. }
             | Order::Fetch { .. }
             | Order::Send { .. }
+            | Order::Learn { .. }
+            | Order::Perform(_)
             | Order::Stats { .. } => {}
         }
         let stream = order.stream();

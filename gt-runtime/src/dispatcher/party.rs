@@ -72,6 +72,12 @@ impl Worker {
         self.work.count(counts);
         (self.used, self.reported) = (counts.memory, now);
     }
+
+    /// Counts segments that it has run.
+    pub(super) fn did(&mut self, now: Time, work: Work, memory: u64) {
+        self.work.add(work);
+        (self.used, self.reported) = (memory, now);
+    }
 }
 
 /// The credit of a message that was passed on. Its sender gets the credit back when the receiver

@@ -65,7 +65,9 @@ impl Dispatcher {
         self.sessions.get_mut(&id).into_iter().for_each(|session| session.heard_order(now));
         match order {
             // Only the dispatcher says so, and its own requests have numbers of their own.
-            Order::Fail { .. } | Order::Send { .. } => self.pay(stream, owed),
+            Order::Fail { .. } | Order::Send { .. } | Order::Learn { .. } | Order::Perform(_) => {
+                self.pay(stream, owed);
+            }
             Order::Fetch { request, .. } | Order::Stats { request } if request.0 >= RESERVED => {
                 self.pay(stream, owed);
             }

@@ -4,6 +4,7 @@
 //! Guarantees: nothing is kept for those who ask. An answer is bounded, as peers are.
 
 use super::core::Dispatcher;
+use super::gang::{Gang, MAX_ROADS};
 use super::party::Party;
 use super::session::Session;
 use super::{Action, Report};
@@ -195,18 +196,26 @@ impl Dispatcher {
     }
 
     /// The roads between workers. Both directions of a pair are one link.
-    fn road_links(&self) -> impl Iterator<Item = LinkStatus> + '_ {
-        let other = move |&(from, to): &(WorkerId, WorkerId)| self.roads.get(&(to, from)).copied();
-        let first = move |(pair, _): &(&(WorkerId, WorkerId), &Traffic)| {
+    fn road_links(&self) -> Vec<LinkStatus> {
+        let mut roads = self.roads.clone();
+        let gangs = self.sessions.values().filter_map(|session| session.gang.as_deref());
+        for (ends, traffic) in gangs.flat_map(Gang::traffic) {
+            if roads.len() < MAX_ROADS || roads.contains_key(&ends) {
+                roads.entry(ends).or_default().add(traffic);
+            }
+        }
+        let other = |&(from, to): &(WorkerId, WorkerId)| roads.get(&(to, from)).copied();
+        let first = |(pair, _): &(&(WorkerId, WorkerId), &Traffic)| {
             pair.0 < pair.1 || other(pair).is_none()
         };
-        self.roads.iter().filter(first).map(move |(pair, &there)| LinkStatus {
+        let links = roads.iter().filter(first).map(|(pair, &there)| LinkStatus {
             from: pair.0.to_string(),
             to: pair.1.to_string(),
             there,
             back: other(pair).unwrap_or_default(),
             queued: 0,
-        })
+        });
+        links.collect()
     }
 
     /// The bytes that are kept for a session: what its client sent and no worker has taken, and

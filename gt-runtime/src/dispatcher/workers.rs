@@ -40,6 +40,14 @@ impl Dispatcher {
                     self.done(worker, session, (attempt, seq), counts);
                 }
             }
+            FromWorker::Performed { session, seq, attempt, performed } => {
+                let session = self.whose(session);
+                self.totals.work.add(performed.work);
+                let now = self.now;
+                let known = self.workers.get_mut(&worker).into_iter();
+                known.for_each(|worker| worker.did(now, performed.work, performed.memory));
+                self.member_performed(worker, session, (attempt, seq), &performed);
+            }
             FromWorker::Failed { session, request, error } => {
                 let session = self.whose(session);
                 self.failed(worker, session, request, self.signed(worker, error));

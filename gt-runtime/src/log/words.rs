@@ -7,7 +7,7 @@ use gt_ir::canonical::Bindings;
 
 use crate::ids::SessionId;
 use crate::wire::{
-    Chunk, FromClient, FromWorker, Message, Order, Parcel, Planned, ToClient, ToWorker,
+    Chunk, FromClient, FromWorker, Message, Order, Parcel, Performance, Planned, ToClient, ToWorker,
 };
 
 /// A message as a line of the log.
@@ -35,6 +35,9 @@ pub(super) fn describe(message: &Message) -> Words {
     };
     let took = match message {
         Message::FromWorker(FromWorker::Done { counts, .. }) => Duration::from_nanos(counts.nanos),
+        Message::FromWorker(FromWorker::Performed { performed, .. }) => {
+            Duration::from_nanos(performed.work.busy)
+        }
         _ => Duration::ZERO,
     };
     Words { command, size, of: of(message), took, details }
@@ -43,7 +46,9 @@ pub(super) fn describe(message: &Message) -> Words {
 fn of(message: &Message) -> Option<(SessionId, u64)> {
     match message {
         Message::ToWorker(ToWorker::Order { session, seq, .. })
-        | Message::FromWorker(FromWorker::Done { session, seq, .. }) => Some((*session, *seq)),
+        | Message::FromWorker(
+            FromWorker::Done { session, seq, .. } | FromWorker::Performed { session, seq, .. },
+        ) => Some((*session, *seq)),
         Message::ToWorker(ToWorker::Open { session, .. } | ToWorker::EndSession { session })
         | Message::FromWorker(
             FromWorker::Chunk { session, .. }
@@ -86,6 +91,14 @@ pub(crate) fn words_of(order: &Order) -> (&'static str, String) {
             let there = format!("{} {} at {}", to.session, to.value, to.door.address);
             ("Send", format!("{request} {value} as {there}"))
         }
+        Order::Learn { routine, steps } => {
+            let (n, others) = (steps.steps.len(), steps.receivers.len());
+            ("Learn", format!("routine {routine}: {n} steps, values to {others} workers"))
+        }
+        Order::Perform(Performance { routine, n_segments, given, scalars, .. }) => {
+            let bound = format!("{} values, {} scalars", given.len(), scalars.len());
+            ("Perform", format!("routine {routine} of {n_segments} segments on {bound}"))
+        }
         Order::Stats { request } => ("Stats", request.to_string()),
     }
 }
@@ -109,7 +122,7 @@ fn to_worker(message: &ToWorker) -> (&'static str, String) {
         ToWorker::Order { session, attempt, seq, order } => {
             let (command, details) = words_of(order);
             let details = match order {
-                Order::Run(_) | Order::Launch { .. } => {
+                Order::Run(_) | Order::Launch { .. } | Order::Perform(_) => {
                     format!("{session} segment {seq} attempt {attempt}: {details}")
                 }
                 Order::Define { .. }
@@ -118,6 +131,7 @@ fn to_worker(message: &ToWorker) -> (&'static str, String) {
                 | Order::Fail { .. }
                 | Order::Fetch { .. }
                 | Order::Send { .. }
+                | Order::Learn { .. }
                 | Order::Stats { .. } => format!("{session} {details}"),
             };
             (command, details)
@@ -135,6 +149,12 @@ fn from_worker(message: &FromWorker) -> (&'static str, String) {
         FromWorker::Done { session, seq, attempt, counts } => {
             let segment = format!("{session} segment {seq} attempt {attempt}");
             ("Done", format!("{segment}: {} instructions", counts.instructions))
+        }
+        FromWorker::Performed { session, seq, attempt, performed } => {
+            let segment = format!("{session} segment {seq} attempt {attempt}");
+            let n_ran = performed.n_ran;
+            let over = if performed.is_over { "all" } else { "some" };
+            ("Performed", format!("{segment}: {over} of a routine, {n_ran} segments"))
         }
         FromWorker::Chunk { session, request, chunk: piece } => {
             ("Chunk", format!("{session} {request} {}", chunk(piece)))

@@ -8,8 +8,8 @@ use super::Random;
 use crate::identity::Identity;
 use crate::ids::{Incarnation, RequestId};
 use crate::wire::{
-    Body, Chunk, Destination, Door, FromClient, FromWorker, Hello, Message, Order, Packet, Role,
-    Stream,
+    Body, Chunk, Destination, Door, FromClient, FromWorker, Hello, Message, Order, Packet,
+    Performance, Role, Routine, Stream,
 };
 use bytes::Bytes;
 use gt_ir::backend::{Demand, ErrorKind, RunError};
@@ -121,6 +121,18 @@ fn message(random: &mut Random) -> Message {
             let to = Arc::new(Destination { door, session, opened: 1, value });
             Order::Send { request, value, to }
         }
+        11 if random.percent(50) => {
+            let steps = Arc::new(Routine::default());
+            Order::Learn { routine: template, steps }
+        }
+        11 if random.percent(50) => Order::Perform(Performance {
+            routine: template,
+            n_segments: random.below(3) as u32,
+            given: vec![value],
+            scalars: Arc::new([]),
+            first: value,
+            request,
+        }),
         11 => {
             let error = Arc::new(RunError::new(ErrorKind::Internal, "a lie"));
             Order::Fail { value, error }

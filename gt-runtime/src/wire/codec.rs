@@ -10,7 +10,7 @@ mod tests;
 
 use super::{Body, MAX_CHUNK, MAX_ENTRIES, MAX_EVENTS, MAX_HEAD, MAX_TEXT, PROTOCOL, Packet};
 use crate::wire::handshake::SAME_VERSION;
-use crate::wire::{FromClient, FromWorker, Message, Order, ToClient, ToWorker};
+use crate::wire::{FromClient, FromWorker, MAX_ROUTINE, Message, Order, ToClient, ToWorker};
 use bytes::Bytes;
 use gt_ir::backend::Demand;
 use gt_ir::error::Hinted;
@@ -204,6 +204,17 @@ fn check_message(message: &Message, stream: super::Stream) -> Result<(), WireErr
         Message::ToWorker(ToWorker::Order { order: Order::Send { to, .. }, .. })
         | Message::FromClient(FromClient::Order(Order::Send { to, .. })) => {
             limit("an address", to.door.address.len(), MAX_TEXT)?;
+        }
+        Message::ToWorker(ToWorker::Order { order: Order::Learn { steps, .. }, .. })
+        | Message::FromClient(FromClient::Order(Order::Learn { steps, .. })) => {
+            limit("a routine's parts", steps.size(), MAX_ROUTINE)?;
+            for to in &steps.receivers {
+                limit("an address", to.door.address.len(), MAX_TEXT)?;
+            }
+        }
+        Message::FromWorker(FromWorker::Performed { performed, .. }) => {
+            limit("a routine's values", performed.arrived.len(), MAX_ROUTINE)?;
+            limit("a routine's values", performed.returned.len(), MAX_ROUTINE)?;
         }
         Message::ToWorker(ToWorker::Open { client, .. }) => {
             limit("a name", client.len(), MAX_TEXT)?

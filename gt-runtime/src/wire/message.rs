@@ -58,6 +58,9 @@ impl Weight for Message {
             Message::ToClient(ToClient::Chunk { chunk, .. })
             | Message::FromWorker(FromWorker::Chunk { chunk, .. }) => chunk.bytes.len() as u64,
             Message::Parcel(parcel) => return parcel.weight(),
+            Message::FromWorker(FromWorker::Performed { performed, .. }) => {
+                4 * (performed.arrived.len() + performed.returned.len()) as u64
+            }
             Message::FromClient(FromClient::Close)
             | Message::FromWorker(
                 FromWorker::Register(_) | FromWorker::Done { .. } | FromWorker::Sent { .. },

@@ -4,7 +4,7 @@
 //! worker. [`FromClient`](super::FromClient) and [`ToWorker`](super::ToWorker) add only the fields
 //! that the receiver needs. This file does not say how an order is carried out.
 
-use super::{Chunk, Destination, Stream};
+use super::{Chunk, Destination, Performance, Routine, Stream};
 use crate::ids::RequestId;
 use gt_ir::backend::RunError;
 use gt_ir::canonical::{Bindings, Defined};
@@ -35,9 +35,9 @@ pub enum Order {
         /// The values and scalars.
         bindings: Arc<Bindings>,
     },
-    /// Forgets a template.
+    /// Forgets a template, or a routine.
     Forget {
-        /// The template's number.
+        /// Its number.
         template: u32,
     },
     /// Brings data of an input (bulk). The pieces of an input come in order, before or after the
@@ -70,6 +70,18 @@ pub enum Order {
         /// Where it goes.
         to: Arc<Destination>,
     },
+    /// Defines a routine, whose templates are defined before. An earlier routine of the number is
+    /// forgotten. Runs nothing. Only the dispatcher sends it.
+    Learn {
+        /// The number. No template has it.
+        routine: u32,
+        /// What is to be done.
+        steps: Arc<Routine>,
+    },
+    /// Runs the next segments of the session and sends values to other workers, as a routine says.
+    /// The answer is [`FromWorker::Performed`](super::FromWorker::Performed). Values that fail are
+    /// reported as those of a [`Order::Send`]. Only the dispatcher sends it.
+    Perform(Performance),
     /// Requests the session's statistics, when the earlier segments have run.
     Stats {
         /// The number of the request.
@@ -89,7 +101,26 @@ impl Order {
             | Order::Fail { .. }
             | Order::Fetch { .. }
             | Order::Send { .. }
+            | Order::Learn { .. }
+            | Order::Perform(_)
             | Order::Stats { .. } => None,
+        }
+    }
+
+    /// The number of segments that it runs.
+    #[must_use]
+    pub fn n_segments(&self) -> u64 {
+        match self {
+            Order::Run(_) | Order::Launch { .. } => 1,
+            Order::Perform(performance) => performance.n_segments.into(),
+            Order::Define { .. }
+            | Order::Forget { .. }
+            | Order::Chunk(_)
+            | Order::Fail { .. }
+            | Order::Fetch { .. }
+            | Order::Send { .. }
+            | Order::Learn { .. }
+            | Order::Stats { .. } => 0,
         }
     }
 
@@ -105,6 +136,8 @@ impl Order {
             | Order::Launch { .. }
             | Order::Forget { .. }
             | Order::Chunk(_)
+            | Order::Learn { .. }
+            | Order::Perform(_)
             | Order::Fail { .. } => None,
         }
     }
@@ -131,6 +164,13 @@ impl Order {
             Order::Chunk(chunk) => chunk.bytes.len() as u64,
             Order::Fail { error, .. } => error.message.len() as u64,
             Order::Send { to, .. } => to.door.address.len() as u64,
+            Order::Learn { steps, .. } => {
+                let doors = steps.receivers.iter().map(|to| to.door.address.len());
+                (16 * steps.size() + doors.sum::<usize>()) as u64
+            }
+            Order::Perform(Performance { given, scalars, .. }) => {
+                8 * (given.len() + 2 * scalars.len()) as u64
+            }
             Order::Forget { .. } | Order::Fetch { .. } | Order::Stats { .. } => 0,
         }
     }

@@ -59,6 +59,19 @@ pub struct Work {
     pub busy: u64,
 }
 
+/// The cost of one segment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Counts {
+    /// The number of its instructions.
+    pub instructions: u64,
+    /// Nanoseconds from its start to its end.
+    pub nanos: u64,
+    /// Whether it ran as a plan.
+    pub planned: bool,
+    /// The bytes that the values of all sessions take on the worker, as measured lately.
+    pub memory: u64,
+}
+
 /// One worker.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct WorkerStatus {
@@ -163,15 +176,27 @@ impl Traffic {
         self.messages += 1;
         self.bytes = self.bytes.saturating_add(bytes);
     }
+
+    /// Adds other messages.
+    pub(crate) fn add(&mut self, more: Traffic) {
+        self.messages = self.messages.saturating_add(more.messages);
+        self.bytes = self.bytes.saturating_add(more.bytes);
+    }
 }
 
 impl Work {
     /// Counts a segment.
-    pub(crate) fn count(&mut self, counts: super::Counts) {
-        self.segments += 1;
-        self.planned += u64::from(counts.planned);
-        self.instructions = self.instructions.saturating_add(counts.instructions);
-        self.busy = self.busy.saturating_add(counts.nanos);
+    pub(crate) fn count(&mut self, counts: Counts) {
+        let Counts { instructions, nanos: busy, planned, .. } = counts;
+        self.add(Work { segments: 1, planned: planned.into(), instructions, busy });
+    }
+
+    /// Adds what was done since.
+    pub(crate) fn add(&mut self, more: Work) {
+        self.segments = self.segments.saturating_add(more.segments);
+        self.planned = self.planned.saturating_add(more.planned);
+        self.instructions = self.instructions.saturating_add(more.instructions);
+        self.busy = self.busy.saturating_add(more.busy);
     }
 }
 

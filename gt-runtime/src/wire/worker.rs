@@ -1,7 +1,7 @@
 //! The messages between the dispatcher and workers: as between clients and the dispatcher, with the
 //! session of each message.
 
-use super::{Chunk, Door, Order, Planned};
+use super::{Chunk, Counts, Door, Order, Performed, Planned};
 use crate::ids::{RequestId, SessionId};
 use gt_ir::backend::{RunError, Stats};
 use serde::{Deserialize, Serialize};
@@ -56,6 +56,17 @@ pub enum FromWorker {
         attempt: u32,
         /// The cost of the segment.
         counts: Counts,
+    },
+    /// Some of a routine is done, or all of it. Failed instructions count too.
+    Performed {
+        /// The session.
+        session: SessionId,
+        /// The number of its first segment.
+        seq: u64,
+        /// The attempt of its order.
+        attempt: u32,
+        /// What is done.
+        performed: Box<Performed>,
     },
     /// A piece of a fetched value (bulk), in order.
     Chunk {
@@ -127,17 +138,4 @@ pub struct Capacity {
     pub bytes: u64,
     /// How other workers reach it, if they can.
     pub door: Option<Arc<Door>>,
-}
-
-/// The cost of one segment.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub struct Counts {
-    /// The number of its instructions.
-    pub instructions: u64,
-    /// Nanoseconds from its start to its end.
-    pub nanos: u64,
-    /// Whether it ran as a plan.
-    pub planned: bool,
-    /// The bytes that the values of all sessions take on the worker, as measured lately.
-    pub memory: u64,
 }

@@ -5,6 +5,7 @@
 //! A session that waits for data does not delay other sessions. The core computes nothing, holds no
 //! value of an engine, does no I/O and reads no clock.
 
+mod routines;
 #[cfg(test)]
 mod tests;
 
@@ -15,11 +16,14 @@ use gt_ir::{Entry, HostTensor, Tape, ValueId};
 
 use super::definition::Definition;
 use super::job::{Begun, Inputs, Job, Missing, Task};
+use super::known::Known;
+use super::progress::{Noted, Progress};
 use crate::assembly::Assembly;
 #[cfg(test)]
 use crate::dispatcher::holdings::Holding;
 use crate::ids::{RequestId, SessionId};
-use crate::wire::{Chunk, Destination, Order, Parcel, RESERVED, Stream, ToWorker};
+use crate::wire::{Chunk, Destination, FromWorker, Order, Parcel, RESERVED, Stream, ToWorker};
+use routines::Rest;
 
 /// The most weight of one session's segments that wait for data. Above it they run without the
 /// data, and the instructions that need the data fail. Their credit has already gone back. A
@@ -54,6 +58,9 @@ struct Session {
     /// Where reads of values go that other workers need.
     routes: BTreeMap<RequestId, Arc<Destination>>,
     templates: BTreeMap<u32, Arc<Definition>>,
+    routines: BTreeMap<u32, Arc<Known>>,
+    /// How far it is with its performances.
+    progress: Progress,
     /// The last segment taken, as (attempt, seq).
     last: Option<(u32, u64)>,
     /// Which of the two streams have ended.
@@ -68,6 +75,8 @@ struct Waiting {
     needs: Vec<ValueId>,
     /// The weight of a segment, or 0.
     weight: u64,
+    /// What follows in its performance, if it is of one.
+    rest: Option<Box<Rest>>,
 }
 
 impl Waiting {
@@ -137,11 +146,39 @@ impl Core {
         self.sessions.get_mut(&session)?.routes.remove(&request)
     }
 
+    /// Notes a report of the executor or of a road. What is said of a performance is said at its
+    /// end.
+    pub(super) fn note(&mut self, report: &FromWorker) -> Noted {
+        let (FromWorker::Done { session, .. }
+        | FromWorker::Sent { session, .. }
+        | FromWorker::Failed { session, .. }
+        | FromWorker::Chunk { session, .. }) = report
+        else {
+            return Noted::Foreign;
+        };
+        let Some(held) = self.sessions.get_mut(session) else { return Noted::Foreign };
+        let (session, progress) = (*session, &mut held.progress);
+        match report {
+            &FromWorker::Done { seq, attempt, counts, .. } => {
+                progress.ran(session, (attempt, seq), counts)
+            }
+            FromWorker::Sent { request, .. } => progress.arrived(session, *request),
+            FromWorker::Failed { request, .. } => progress.failed(session, *request),
+            FromWorker::Chunk { request, .. } => progress.returned(session, *request),
+            _ => Noted::Foreign,
+        }
+    }
+
+    /// Adds what has been noted and not said.
+    pub(super) fn news(&mut self, out: &mut Vec<FromWorker>) {
+        self.sessions.iter_mut().for_each(|(id, held)| held.progress.news(*id, out));
+    }
+
     /// The templates and uploads that it holds of each session.
     #[cfg(test)]
     pub(crate) fn holdings(&self) -> BTreeMap<SessionId, Holding> {
         let holding = |held: &Session| Holding {
-            templates: held.templates.keys().copied().collect(),
+            templates: held.templates.keys().chain(held.routines.keys()).copied().collect(),
             uploads: held.uploads.keys().copied().collect(),
             ..Holding::default()
         };
@@ -164,7 +201,7 @@ impl Session {
         match task.order {
             Order::Run(ref tape) => {
                 let needs = inputs_of(tape);
-                self.segment(Waiting { task, needs, weight }, out);
+                self.segment(Waiting { task, needs, weight, rest: None }, out);
             }
             Order::Launch { template, ref bindings } => {
                 // A dispatcher defines a template before its first launch. Without it nothing can
@@ -172,7 +209,7 @@ impl Session {
                 let Some(defined) = self.templates.get(&template).cloned() else { return };
                 let needs = defined.uploads(bindings);
                 task.template = Some(defined);
-                self.segment(Waiting { task, needs, weight }, out);
+                self.segment(Waiting { task, needs, weight, rest: None }, out);
             }
             Order::Define { template, tape, planned } => {
                 match Definition::new(tape, planned) {
@@ -182,6 +219,12 @@ impl Session {
             }
             Order::Forget { template } => {
                 self.templates.remove(&template);
+                self.routines.remove(&template);
+            }
+            Order::Learn { routine, steps } => self.learn(routine, steps),
+            Order::Perform(performance) => {
+                let number = (task.session, task.attempt, task.seq);
+                self.perform(number, performance, weight, out);
             }
             Order::Chunk(chunk) => {
                 self.upload(chunk);
@@ -201,7 +244,7 @@ impl Session {
             }
             Order::Fetch { .. } => self.read(task, out),
             Order::Stats { .. } => {
-                self.queue.push_back(Waiting { task, needs: Vec::new(), weight: 0 });
+                self.queue.push_back(Waiting { task, needs: Vec::new(), weight: 0, rest: None });
                 self.release(out);
             }
         }
@@ -211,7 +254,7 @@ impl Session {
     fn read(&mut self, task: Task, out: &mut Vec<Job>) {
         let own = task.place();
         let at = self.queue.partition_point(|waiting| waiting.task.place() <= own);
-        self.queue.insert(at, Waiting { task, needs: Vec::new(), weight: 0 });
+        self.queue.insert(at, Waiting { task, needs: Vec::new(), weight: 0, rest: None });
         self.release(out);
     }
 
@@ -260,11 +303,14 @@ impl Session {
             if !self.has(&first.needs) && (self.waiting <= MAX_WAITING || first.is_part()) {
                 return self.queue.push_front(first);
             }
-            let Waiting { mut task, needs, weight } = first;
+            let Waiting { mut task, needs, weight, rest } = first;
             self.waiting -= weight;
             let given = |v: ValueId| Some((v, finish(self.uploads.remove(&v)?)));
             task.inputs = needs.into_iter().filter_map(given).collect();
             out.push(Job::Task(task));
+            if let Some(next) = rest.and_then(|rest| self.next_step(rest)) {
+                self.queue.push_front(next);
+            }
         }
     }
 

@@ -10,9 +10,11 @@ use smallvec::SmallVec;
 #[cfg(test)]
 use std::collections::BTreeMap;
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use super::core::Core;
 use super::job::Job;
+use super::progress::Noted;
 use super::siblings::{Action, Road, Siblings};
 use crate::assembly::Travel;
 use crate::clock::Time;
@@ -36,7 +38,12 @@ pub(crate) struct WorkerEnd {
     /// Values of sessions that the dispatcher has not opened yet. Their credit is not given back,
     /// so their senders' windows limit them.
     early: VecDeque<(Road, Parcel)>,
+    /// When what was noted of performances is said, although they are not over.
+    news: Option<Time>,
 }
+
+/// How long something that is noted of a performance may wait for its end.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// News of the connection for the shell.
 pub(crate) enum News {
@@ -61,7 +68,7 @@ impl WorkerEnd {
         let hello = Hello::new(Role::Worker, identity);
         let connection = Connection::dial(now, incarnation, hello, config);
         let (core, early) = (Core::new(), VecDeque::new());
-        let mut end = WorkerEnd { connection, core, travel, siblings, early };
+        let mut end = WorkerEnd { connection, core, travel, siblings, early, news: None };
         end.report(now, FromWorker::Register(capacity));
         end
     }
@@ -143,6 +150,11 @@ impl WorkerEnd {
     /// Passes the packets to send now to `out`. Returns the reason if the connection is over.
     pub(crate) fn transmit(&mut self, now: Time, out: &mut impl FnMut(Packet)) -> Option<Ending> {
         let mut over = None;
+        if self.news.take_if(|due| *due <= now).is_some() {
+            let mut news = Vec::new();
+            self.core.news(&mut news);
+            news.into_iter().for_each(|report| self.say(now, report));
+        }
         self.connection.transmit(now, out, &mut |incoming| {
             if let Incoming::Ended(ending) = incoming {
                 over = Some(ending);
@@ -171,9 +183,25 @@ impl WorkerEnd {
         self.report_up(now, report);
     }
 
-    /// Queues a report for the dispatcher. A tensor is split into pieces if the transport needs
-    /// pieces.
+    /// Queues a report for the dispatcher. What is part of a performance is said at its end, except
+    /// that the dispatcher passes on errors and values.
     fn report_up(&mut self, now: Time, report: FromWorker) {
+        let noted = self.core.note(&report);
+        let is_said_later = matches!(report, FromWorker::Done { .. } | FromWorker::Sent { .. });
+        if noted == Noted::Foreign || !is_said_later {
+            self.say(now, report);
+        }
+        match noted {
+            Noted::Foreign => {}
+            Noted::Kept => {
+                self.news.get_or_insert(now + PATIENCE);
+            }
+            Noted::Over(performed) => self.say(now, performed),
+        }
+    }
+
+    /// Sends a report. A tensor is split into pieces if the transport needs pieces.
+    fn say(&mut self, now: Time, report: FromWorker) {
         if let FromWorker::Chunk { session, request, chunk } = report {
             for chunk in self.travel.pieces(chunk) {
                 let message = Message::FromWorker(FromWorker::Chunk { session, request, chunk });
@@ -192,7 +220,8 @@ impl WorkerEnd {
 
     /// When to call [`transmit`](WorkerEnd::transmit), unless a packet arrives before.
     pub(crate) fn next_deadline(&self) -> Option<Time> {
-        [self.connection.next_deadline(), self.siblings.next_deadline()].into_iter().flatten().min()
+        let connections = [self.connection.next_deadline(), self.siblings.next_deadline()];
+        connections.into_iter().chain([self.news]).flatten().min()
     }
 
     /// Closes the connection. The returned packet tells the dispatcher the reason.

@@ -254,13 +254,15 @@ impl Executor {
                 let stats = Box::new(self.stats(session));
                 out.push(FromWorker::Stats { session, request, stats });
             }
-            // The core handles the first three, and a launch always comes with its template.
+            // The core handles the others, and a launch always comes with its template.
             (
                 Order::Define { .. }
                 | Order::Forget { .. }
                 | Order::Chunk(_)
                 | Order::Fail { .. }
-                | Order::Send { .. },
+                | Order::Send { .. }
+                | Order::Learn { .. }
+                | Order::Perform(_),
                 _,
             )
             | (Order::Launch { .. }, None) => {}

@@ -23,12 +23,16 @@ impl Gang {
     ) {
         let workers: BTreeSet<_> = self.seats.iter().map(|seat| seat.worker).collect();
         assert_eq!(workers.len(), self.seats.len(), "10: a worker is two members of {id}");
-        for seat in &self.seats {
+        for (member, seat) in self.seats.iter().enumerate() {
+            assert_eq!(self.member(seat.worker), Some(member), "10: {} of {id}", seat.worker);
             assert!(seat.n_done <= seat.n_segments, "10: {} of {id} ran too much", seat.worker);
         }
         if self.seats.is_empty() {
-            let empty = self.places.is_empty() && self.transfers.is_empty();
-            assert!(empty && self.unpaid.is_empty(), "13: {id} has no members, but values");
+            let quiet = self.transfers.is_empty() && self.performances.is_empty();
+            assert!(
+                quiet && self.places.is_empty() && self.unpaid.is_empty(),
+                "13: {id} has no members, but values"
+            );
             return;
         }
         if let Some(live) = live {
@@ -49,6 +53,9 @@ impl Gang {
 
     fn check_transfers(&self, id: SessionId) {
         let n_members = self.seats.len();
+        for (request, underway) in &self.performances {
+            assert!(underway.is_sound(n_members), "12: the performance {request} of {id}");
+        }
         let mut received = BTreeSet::new();
         for (request, transfer) in &self.transfers {
             let (from, to) = transfer.ends();
@@ -75,6 +82,7 @@ impl Gang {
     /// Whether every member has run what it was ordered, and no value is on its way.
     pub(in crate::dispatcher) fn is_quiet(&self) -> bool {
         let ran = self.seats.iter().all(|seat| seat.n_done == seat.n_segments);
-        ran && self.transfers.is_empty() && self.unpaid.is_empty()
+        let brought = self.transfers.is_empty() && self.performances.is_empty();
+        ran && brought && self.unpaid.is_empty()
     }
 }

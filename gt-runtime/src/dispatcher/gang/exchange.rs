@@ -59,6 +59,7 @@ impl Gang {
         request: RequestId,
         chunk: Chunk,
     ) -> Option<(usize, Order)> {
+        self.single_out(from, request);
         let transfer = self.transfers.get_mut(&request).filter(|t| t.from == from)?;
         let (to, value) = (transfer.to, transfer.received);
         if chunk.value != transfer.value || chunk.offset != transfer.sent {
@@ -74,14 +75,14 @@ impl Gang {
         Some((to, Order::Chunk(Chunk { value, ..chunk })))
     }
 
-    /// Notes that a value has arrived without the dispatcher. Returns the member that has it now.
-    pub(in crate::dispatcher) fn arrived(
-        &mut self,
-        from: usize,
-        request: RequestId,
-    ) -> Option<usize> {
-        self.transfers.get(&request).filter(|transfer| transfer.from == from)?;
-        self.transfers.remove(&request).map(|transfer| transfer.to)
+    /// Notes that a value has arrived without the dispatcher.
+    pub(in crate::dispatcher) fn arrived(&mut self, from: usize, request: RequestId, bytes: u64) {
+        self.single_out(from, request);
+        if self.transfers.get(&request).is_some_and(|transfer| transfer.from == from)
+            && let Some(transfer) = self.transfers.remove(&request)
+        {
+            self.roads.count((from, transfer.to), bytes);
+        }
     }
 
     /// Passes on the error of a value; none if the request is no transfer of this member.
@@ -91,6 +92,7 @@ impl Gang {
         request: RequestId,
         error: Arc<RunError>,
     ) -> Option<(usize, Order)> {
+        self.single_out(from, request);
         self.transfers.get(&request).filter(|transfer| transfer.from == from)?;
         let transfer = self.transfers.remove(&request)?;
         Some((transfer.to, Order::Fail { value: transfer.received, error }))

@@ -9,7 +9,7 @@ use gt_ir::shape::Type;
 use gt_ir::{Entry, OpError, Tape, ValueId};
 
 use super::exchange::Transfer;
-use super::partitions::{Job, Numbered, Sought};
+use super::partitions::{Carried, Chosen, Job, Sought};
 use super::{Bound, Gang, MAX_WARNED};
 use crate::ids::RequestId;
 use crate::machine::Machine;
@@ -50,22 +50,31 @@ impl Gang {
         let uploads = self.declare(template, bindings, (large, is_untouched), &mut declared);
         let places = (inputs, uploads);
         let auto = zero.map(|(zero, here)| (self.auto(zero), self.rates(here)));
+        let planned = self.signals.compiles(&template.tape);
         let how = (Arc::clone(&self.signals), auto, n_members);
         let sought = self.partitions.get(template, places, how, again, small)?;
         let mut orders = Orders::new();
         let forgotten = self.partitions.forgotten();
         self.forget(&forgotten, &mut orders);
         orders.extend(declared);
-        let chosen = match sought {
+        let Chosen { slot, partition, how } = match sought {
             Sought::Held(chosen) => chosen,
             Sought::Missing(job) => return Ok(Ordered::Later(orders, job)),
         };
-        self.note_needed(template, &chosen.partition);
-        let n_inputs = template.n_inputs;
-        let bound = self.bind(bindings, n_inputs, &chosen.partition);
-        self.steps(&chosen.partition, &bound, chosen.first, &mut orders)?;
-        self.settle(&bound, &chosen.partition, &template.tape);
-        let news = self.news(&chosen.partition.report.warnings);
+        self.note_needed(template, &partition);
+        let bound = self.bind(bindings, template.n_inputs, &partition);
+        match how {
+            Carried::Once => self.steps(&partition, &bound, &mut orders)?,
+            Carried::Anew(number) => {
+                let written = self.routines((number, planned), &partition, &bound, &mut orders)?;
+                let routines = Arc::new(written);
+                self.partitions.learned(slot, &routines);
+                self.perform(&routines, &bound, &mut orders)?;
+            }
+            Carried::Again(routines) => self.perform(&routines, &bound, &mut orders)?,
+        }
+        self.settle(&bound, &partition, &template.tape);
+        let news = self.news(&partition.report.warnings);
         Ok(Ordered::Now(orders, news))
     }
 
@@ -89,7 +98,7 @@ impl Gang {
         let bindings = Bindings { inputs: vec![value], ..Bindings::default() };
         let bound = self.bind(&bindings, 1, &partition);
         let mut orders = Orders::new();
-        self.steps(&partition, &bound, None, &mut orders)?;
+        self.steps(&partition, &bound, &mut orders)?;
         let local = partition.kept.first().and_then(|kept| kept.names.first()).copied();
         let name = local.and_then(|local| bound.local(self, local, 0));
         let name = name.ok_or_else(|| OpError::new("internal: nothing was gathered"))?;
@@ -119,21 +128,17 @@ impl Gang {
         Bound { bindings, n_inputs, first }
     }
 
-    /// The steps of a partition. Its tapes are launched if the first of them is a template.
+    /// The steps of a partition, one by one.
     fn steps(
         &mut self,
         partition: &Partition,
         bound: &Bound<'_>,
-        mut numbered: Option<Numbered>,
         orders: &mut Orders,
     ) -> Result<(), OpError> {
         for (member, part) in partition.parts.iter().enumerate() {
             for step in &part.steps {
                 match step {
-                    Step::Run(phase) => {
-                        self.run(member, phase, bound, numbered, orders)?;
-                        numbered.iter_mut().for_each(|template| template.number += 1);
-                    }
+                    Step::Run(phase) => orders.push((member, self.run(member, phase, bound)?)),
                     Step::Send { value, to, made } => {
                         let name = bound.local(self, *value, member);
                         let received = ValueId(bound.first[*to as usize] + u64::from(*made));
@@ -147,20 +152,9 @@ impl Gang {
         Ok(())
     }
 
-    /// A tape of a member: a launch where the segment comes again.
-    fn run(
-        &self,
-        member: usize,
-        phase: &Phase,
-        bound: &Bound<'_>,
-        numbered: Option<Numbered>,
-        orders: &mut Orders,
-    ) -> Result<(), OpError> {
-        let n_entries = phase.template.tape.entries.len();
-        if n_entries > MAX_ENTRIES {
-            let why = format!("a member's part has {n_entries} entries, more than {MAX_ENTRIES}");
-            return Err(OpError::new(why));
-        }
+    /// A tape of a member.
+    fn run(&self, member: usize, phase: &Phase, bound: &Bound<'_>) -> Result<Order, OpError> {
+        check_size(phase)?;
         let inputs = phase.inputs.iter().map(|local| bound.local(self, *local, member));
         let first = ValueId(bound.first[member] + u64::from(phase.first));
         let literal = |literal: &Literal| match literal {
@@ -177,18 +171,9 @@ impl Gang {
                 .collect::<Option<_>>()
                 .ok_or_else(|| OpError::new("internal: a segment lacks a literal"))?,
         };
-        let Some(Numbered { number: template, is_new, planned }) = numbered else {
-            let tape = expand(&phase.template, &bindings)
-                .map_err(|why| OpError::new(format!("internal: {why}")))?;
-            orders.push((member, Order::Run(Arc::new(tape))));
-            return Ok(());
-        };
-        if is_new {
-            let tape = Arc::clone(&phase.template.tape);
-            orders.push((member, Order::Define { template, tape, planned }));
-        }
-        orders.push((member, Order::Launch { template, bindings: Arc::new(bindings) }));
-        Ok(())
+        let tape = expand(&phase.template, &bindings);
+        let tape = tape.map_err(|why| OpError::new(format!("internal: {why}")))?;
+        Ok(Order::Run(Arc::new(tape)))
     }
 
     /// What signals asked for and did not get, as far as the client has not been told.
@@ -201,6 +186,16 @@ impl Gang {
     }
 }
 
-fn lacks(member: usize) -> OpError {
+/// Refuses a tape that no member may be sent.
+pub(super) fn check_size(phase: &Phase) -> Result<(), OpError> {
+    let n_entries = phase.template.tape.entries.len();
+    if n_entries > MAX_ENTRIES {
+        let why = format!("a member's part has {n_entries} entries, more than {MAX_ENTRIES}");
+        return Err(OpError::new(why));
+    }
+    Ok(())
+}
+
+pub(super) fn lacks(member: usize) -> OpError {
     OpError::new(format!("internal: member {member} lacks a value of its part"))
 }

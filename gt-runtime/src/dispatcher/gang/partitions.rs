@@ -1,16 +1,19 @@
 //! The partitions of a session's segments. The least recently used ones are given up.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use gt_compiler::shard::{Auto, Partition, Rates, Request, Step, partition};
+use gt_compiler::shard::{Auto, Partition, Rates, Request, partition};
 use gt_ir::OpError;
 use gt_ir::canonical::{Bindings, Key, Matcher, Template};
 use gt_ir::layout::Layout;
 use gt_ir::lru::Lru;
 use gt_ir::shape::Type;
 use gt_ir::signal::Signals;
+
+use super::routines::{self, Routines};
 
 /// The most partitions of one session.
 const MAX_PARTITIONS: usize = 256;
@@ -33,8 +36,8 @@ type Case = (Key, Places, u32, Option<Auto>);
 pub(super) struct Partitions {
     by_case: HashMap<Case, usize>,
     held: Lru<Held>,
-    n_templates: u32,
-    /// Templates of partitions that were given up.
+    n_numbers: u32,
+    /// The numbers of partitions that were given up.
     forgotten: Vec<u32>,
     matcher: Matcher,
 }
@@ -44,26 +47,28 @@ struct Held {
     case: Case,
     template: Template,
     partition: Arc<Partition>,
-    /// The number of the first template by which members know its tapes; the others follow. None
-    /// until it is launched.
+    /// The first of the numbers by which members know its routines and their templates. None until
+    /// the segment has come again.
     first: Option<u32>,
-}
-
-/// A template of the members.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Numbered {
-    pub(super) number: u32,
-    /// Whether members learn it now.
-    pub(super) is_new: bool,
-    /// Whether its launches wait until it is compiled.
-    pub(super) planned: bool,
+    /// What members have learned.
+    routines: Option<Arc<Routines>>,
 }
 
 /// A partition that is about to be carried out.
 pub(super) struct Chosen {
+    pub(super) slot: usize,
     pub(super) partition: Arc<Partition>,
-    /// Its first template, where its tapes are launched.
-    pub(super) first: Option<Numbered>,
+    pub(super) how: Carried,
+}
+
+/// How a partition is carried out.
+pub(super) enum Carried {
+    /// Tape by tape, because it may not come again.
+    Once,
+    /// As routines that members learn now, by numbers from this one on.
+    Anew(u32),
+    /// As routines that members have learned.
+    Again(Arc<Routines>),
 }
 
 /// A partition that is to be made, by anybody who has the time. A job equals only itself.
@@ -143,7 +148,6 @@ impl Partitions {
     ) -> Result<Sought, OpError> {
         // A segment that comes once does not pay for a plan.
         let auto = auto.filter(|(auto, _)| again || auto.zero > 0);
-        let planned = signals.compiles(&template.tape);
         let case = (template.key, places, n_members, auto.map(|(auto, _)| auto));
         let slot = match self.find(&case, template) {
             Some(slot) => slot,
@@ -155,22 +159,31 @@ impl Partitions {
                 self.add(&job, job.make()?)
             }
         };
-        self.choose(slot, again, planned).map(Sought::Held)
+        self.choose(slot, again).map(Sought::Held)
     }
 
-    fn choose(&mut self, slot: usize, again: bool, planned: bool) -> Result<Chosen, OpError> {
+    fn choose(&mut self, slot: usize, again: bool) -> Result<Chosen, OpError> {
         self.held.touch(slot);
-        let n_templates = self.n_templates;
         let held = self.held.get_mut(slot).ok_or_else(|| OpError::new("internal: no slot"))?;
-        let is_new = again && held.first.is_none();
-        if is_new {
-            held.first = Some(n_templates);
-            self.n_templates += n_tapes(&held.partition);
+        let how = match &held.routines {
+            _ if !again => Carried::Once,
+            Some(routines) => Carried::Again(Arc::clone(routines)),
+            None if !routines::fits(&held.partition) => Carried::Once,
+            None => {
+                let number = self.n_numbers;
+                held.first = Some(number);
+                self.n_numbers += routines::n_numbers(&held.partition);
+                Carried::Anew(number)
+            }
+        };
+        Ok(Chosen { slot, partition: Arc::clone(&held.partition), how })
+    }
+
+    /// Notes that members have learned the routines of a partition.
+    pub(super) fn learned(&mut self, slot: usize, routines: &Arc<Routines>) {
+        if let Some(held) = self.held.get_mut(slot) {
+            held.routines = Some(Arc::clone(routines));
         }
-        let planned = is_new && planned;
-        let first = held.first.filter(|_| again);
-        let first = first.map(|number| Numbered { number, is_new, planned });
-        Ok(Chosen { partition: Arc::clone(&held.partition), first })
     }
 
     /// Gives up all partitions.
@@ -180,17 +193,16 @@ impl Partitions {
         }
     }
 
-    /// The templates that members are to forget.
+    /// The templates and routines that members are to forget.
     pub(super) fn forgotten(&mut self) -> Vec<u32> {
         std::mem::take(&mut self.forgotten)
     }
 
-    /// The numbers of the templates that members know.
+    /// The numbers of the templates and routines that members know.
     #[cfg(test)]
     pub(super) fn templates(&self) -> impl Iterator<Item = u32> {
         let held = self.by_case.values().filter_map(|&slot| self.held.get(slot));
-        let numbers = |held: &Held| held.first.map(|first| first..first + n_tapes(&held.partition));
-        held.filter_map(numbers).flatten()
+        held.filter_map(Held::numbers).flatten()
     }
 
     /// Equal keys do not prove that two segments are equal, so their tapes are compared, each
@@ -216,7 +228,8 @@ impl Partitions {
             self.remove(oldest);
         }
         let (case, template) = (job.case.clone(), job.template.clone());
-        let held = Held { case: case.clone(), template, partition: Arc::new(made), first: None };
+        let (partition, first, routines) = (Arc::new(made), None, None);
+        let held = Held { case: case.clone(), template, partition, first, routines };
         let slot = self.held.insert(held);
         self.by_case.insert(case, slot);
         slot
@@ -225,13 +238,13 @@ impl Partitions {
     fn remove(&mut self, slot: usize) {
         let Some(held) = self.held.remove(slot) else { return };
         self.by_case.remove(&held.case);
-        let tapes = held.first.map(|first| first..first + n_tapes(&held.partition));
-        self.forgotten.extend(tapes.into_iter().flatten());
+        self.forgotten.extend(held.numbers().into_iter().flatten());
     }
 }
 
-/// How many tapes the members of a partition run.
-fn n_tapes(partition: &Partition) -> u32 {
-    let steps = partition.parts.iter().flat_map(|part| &part.steps);
-    steps.filter(|step| matches!(step, Step::Run(_))).count() as u32
+impl Held {
+    /// The numbers by which members know its routines and their templates.
+    fn numbers(&self) -> Option<Range<u32>> {
+        self.first.map(|first| first..first + routines::n_numbers(&self.partition))
+    }
 }

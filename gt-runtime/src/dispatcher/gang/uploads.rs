@@ -57,7 +57,7 @@ impl Upload {
     fn parts(&self) -> impl Iterator<Item = (usize, ValueId, Type, (u64, u64))> {
         let Place { ty, layout, names } = &self.place;
         let row = ty.bytes() / ty.shape.sizes().first().map_or(1, |&n| n.max(1));
-        let ranks = layout.mesh.members().iter().zip(names).enumerate();
+        let ranks = layout.mesh.members().iter().zip(names.iter()).enumerate();
         ranks.map(move |(rank, (&member, &name))| {
             let region = layout.region(rank, &ty.shape);
             let (first, end) = region.first().copied().unwrap_or((0, 1));
@@ -130,7 +130,7 @@ impl Gang {
                 continue;
             }
             let place = self.declared(out, *ty, (large, is_untouched));
-            let members = place.layout.mesh.members().iter().zip(&place.names).enumerate();
+            let members = place.layout.mesh.members().iter().zip(place.names.iter()).enumerate();
             for (rank, (&member, &out)) in members {
                 let ty = if place.is_at_home() { *ty } else { place.layout.local(rank, ty) };
                 let input = Entry::Input { out, ty, name: name.clone() };

@@ -5,8 +5,9 @@ use crate::identity::Identity;
 use crate::ids::{Incarnation, PeerId, RequestId, SessionId};
 use crate::roles::User;
 use crate::wire::{
-    Body, Capacity, Chunk, Counts, Door, FromClient, FromWorker, Hello, Message, Order, Packet,
-    Planned, RESERVED, Role, ToClient, ToWorker,
+    Body, Capacity, Chunk, Counts, Door, FromClient, FromWorker, Hello, Literal, Message, Name,
+    Order, Packet, Performance, Performed, Planned, RESERVED, Receiver, Role, Step, ToClient,
+    ToWorker, Work,
 };
 use bytes::Bytes;
 use gt_ir::Scalar;
@@ -242,6 +243,7 @@ fn message(role: Role, words: &[&str]) -> Message {
             let counts = Counts { instructions: 1, nanos: 1, ..Counts::default() };
             FromWorker::Done { session, seq: number(seq), attempt: number(attempt) as u32, counts }
         }
+        ["performed", _, rest @ ..] => performed(session, rest),
         ["chunk", _, r, v, ty, offset, len] => FromWorker::Chunk {
             session,
             request: request(r),
@@ -265,6 +267,28 @@ fn message(role: Role, words: &[&str]) -> Message {
         }
         other => panic!("no message of a worker: {other:?}"),
     })
+}
+
+/// `#4 r7 2 over returned=0,1`: the first segment, the first request and the number of segments
+/// that ran.
+fn performed(session: SessionId, words: &[&str]) -> FromWorker {
+    let [seq, request, n_ran, rest @ ..] = words else { panic!("no report: {words:?}") };
+    let list = |key: &str| {
+        let words = rest.iter().filter_map(|word| word.strip_prefix(key));
+        words.flat_map(|words| words.split(',')).map(|word| word.parse().unwrap()).collect()
+    };
+    let n_ran: u32 = n_ran.parse().unwrap();
+    let performed = Performed {
+        request: RequestId(number(request)),
+        n_ran,
+        is_over: rest.contains(&"over"),
+        arrived: list("arrived="),
+        returned: list("returned="),
+        work: Work { segments: n_ran.into(), busy: 1, ..Work::default() },
+        memory: 0,
+    };
+    let (seq, attempt, performed) = (number(seq), 0, Box::new(performed));
+    FromWorker::Performed { session, seq, attempt, performed }
 }
 
 fn chunk(value: ValueId, ty: &str, offset: &str, len: &str) -> Chunk {
@@ -376,6 +400,41 @@ fn show_order(session: SessionId, attempt: u32, seq: u64, order: &Order) -> Stri
         Order::Send { request, value, to } => {
             format!("send {session} {request} {value} to {} {}", to.session, to.value)
         }
+        Order::Learn { routine, steps } => {
+            let steps: Vec<String> =
+                steps.steps.iter().map(|s| step(s, &steps.receivers)).collect();
+            format!("learn {session} t{routine}: {}", steps.join("; "))
+        }
+        Order::Perform(Performance { routine, given, scalars, first, request, .. }) => format!(
+            "perform {session} #{seq} a{attempt} t{routine}: {given:?} from {first} {request} with \
+             {scalars:?}"
+        ),
         Order::Stats { request } => format!("stats {session} {request}"),
+    }
+}
+
+/// `t1 on $0 ~2 to ~3 with #0 2.0` and `r~0 ~3 to s2 ~1`: `$` counts what is given, `~` what is
+/// made and asked for, and `#` literals.
+fn step(step: &Step, receivers: &[Receiver]) -> String {
+    let name = |name: &Name| match name {
+        Name::Given(at) => format!("${at}"),
+        Name::Made(at) => format!("~{at}"),
+    };
+    match step {
+        Step::Run { template, inputs, first, literals } => {
+            let inputs: Vec<String> = inputs.iter().map(name).collect();
+            let literals = literals.iter().map(|literal| match literal {
+                Literal::Slot(slot) => format!(" #{slot}"),
+                Literal::Number(scalar) => format!(" {scalar}"),
+            });
+            let literals: String = literals.collect();
+            format!("t{template} on {} to ~{first} with{literals}", inputs.join(" "))
+        }
+        Step::Send { value, request, to } => {
+            let to = to.map_or_else(String::new, |to| {
+                format!(" to {} ~{}", receivers[to.receiver as usize].session, to.made)
+            });
+            format!("r~{request} {}{to}", name(value))
+        }
     }
 }

@@ -167,21 +167,24 @@ fn an_equal_segment_is_a_launch_for_the_members_too() {
          > p5 open s2 of s1 (pi, pid 1)
          > p6 open s3 of s1 (pi, pid 1)
          0s p1 launch t0 to %0+2 with 7
-         > p5 define s2 t0 of 2 entries
-         > p5 launch s2 #0 a0 t0: [] to [%+0, %+1] with [I64(7)]
+         > p5 define s2 t1 of 2 entries
+         > p5 learn s2 t0: t1 on  to ~0 with #0
+         > p5 perform s2 #0 a0 t0: [] from %+0 r+1 with [I64(7)]
          > p6 define s3 t1 of 2 entries
-         > p6 launch s3 #0 a0 t1: [] to [%+2, %+3] with [I64(7)]
+         > p6 learn s3 t0: t1 on  to ~2 with #0
+         > p6 perform s3 #0 a0 t0: [] from %+0 r+1 with [I64(7)]
          0s p1 launch t0 to %2+2 with 8
-         > p5 launch s2 #1 a0 t0: [] to [%+4, %+5] with [I64(8)]
-         > p6 launch s3 #1 a0 t1: [] to [%+6, %+7] with [I64(8)]
+         > p5 perform s2 #1 a0 t0: [] from %+4 r+2 with [I64(8)]
+         > p6 perform s3 #1 a0 t0: [] from %+4 r+2 with [I64(8)]
          0s p1 configure a=1
          0s p1 launch t0 to %4+2 with 9
          > p5 forget s2 t0
          > p5 forget s2 t1
          > p6 forget s3 t0
          > p6 forget s3 t1
-         > p6 define s3 t2 of 2 entries
-         > p6 launch s3 #2 a0 t2: [] to [%+8, %+9] with [I64(9)]",
+         > p6 define s3 t3 of 2 entries
+         > p6 learn s3 t2: t3 on  to ~0 with #0
+         > p6 perform s3 #2 a0 t2: [] from %+8 r+3 with [I64(9)]",
     );
 }
 
@@ -304,17 +307,17 @@ fn a_session_that_asks_for_a_plan_is_spread_if_that_is_faster() {
              > p6 run s2 #0 a0: %0 = full[i64[4]] 4 : i64[4]
              0s made
              > p5 forget s1 t0
-             > p5 define s1 t0 of 1 entries
-             > p5 launch s1 #1 a0 t0: [%0] to [%+0] with []
-             > p5 send s1 r+1 %0 to s3 %+2
-             > p5 send s1 r+2 %1 to s3 %+3
-             > p5 define s1 t1 of 2 entries
-             > p5 launch s1 #2 a0 t1: [%+0, %1] to [%+1] with []
+             > p5 define s1 t1 of 1 entries
+             > p5 define s1 t2 of 2 entries
+             > p5 learn s1 t0: t1 on $0 to ~0 with; r~0 $0 to s3 ~2; r~1 $1 to s3 ~3; t2 on ~0 $1 \
+             to ~1 with
+             > p5 perform s1 #1 a0 t0: [%0, %1] from %+0 r+1 with []
              > p5 run s1 #3 a0: free %+1
              > p5 fetch s1 r1 %0
              > p6 open s3 of s1 (pi, pid 1)
-             > p6 define s3 t2 of 5 entries
-             > p6 launch s3 #0 a0 t2: [] to [%+2, %+3, %+4, %+5] with []
+             > p6 define s3 t1 of 5 entries
+             > p6 learn s3 t0: t1 on  to ~2 with
+             > p6 perform s3 #0 a0 t0: [] from %+0 r+1 with []
              > p6 run s3 #1 a0: free %+5"
         ),
     );
@@ -380,6 +383,88 @@ fn an_error_travels_to_the_members_that_need_the_value() {
          0s p5 failed s2 r1
          > p1 failed r1: index 9 is out of range
          0s p5 chunk s2 r+1 %+1 i64[2] 0 16",
+    );
+}
+
+/// Two workers that reach each other, and a client.
+const ROADS: &str = "0s p5 hello
+    > p5 welcome w1
+    0s p5 register at pi:1
+    0s p6 hello
+    > p6 welcome w2
+    0s p6 register at pi:2
+    0s p1 hello
+    > p1 welcome s1
+    ";
+
+#[test]
+fn what_fails_or_cannot_take_its_road_in_a_performance_goes_through_the_dispatcher() {
+    script(
+        Config::embedded(),
+        &format!(
+            "{ROADS}0s p1 configure a=all
+             0s p1 define t0 enter \"a\"; %1 = neg %0; exit \"a\"
+             > p5 open s2 of s1 (pi, pid 1)
+             > p6 open s3 of s1 (pi, pid 1)
+             0s p1 chunk %0 i64[4] 0 32
+             > p5 chunk s2 %0 0
+             0s p1 tape %0 = input : i64[4]
+             > p5 run s2 #0 a0: %0 = input : i64[4]
+             0s p1 launch t0 %0 to %1+1
+             > p5 define s2 t1 of 1 entries
+             > p5 learn s2 t0: r~0 $0 to s3 ~1; t1 on $0 to ~0 with
+             > p5 perform s2 #1 a0 t0: [%0] from %+0 r+1 with []
+             > p6 define s3 t1 of 2 entries
+             > p6 learn s3 t0: t1 on  to ~1 with
+             > p6 perform s3 #0 a0 t0: [] from %+0 r+1 with []
+             0s p5 performed s2 #1 r+1 0 arrived=0
+             0s p5 failed s2 r+1
+             0s p5 performed s2 #1 r+1 1 over
+             0s p6 performed s3 #0 r+1 1 over
+             0s p1 chunk %2 i64[4] 0 32
+             > p5 chunk s2 %2 0
+             0s p1 tape %2 = input : i64[4]
+             > p5 run s2 #2 a0: %2 = input : i64[4]
+             0s p1 launch t0 %2 to %3+1
+             > p5 perform s2 #3 a0 t0: [%2] from %+3 r+2 with []
+             > p6 perform s3 #1 a0 t0: [] from %+3 r+2 with []
+             0s p6 failed s3 r+2
+             0s p5 failed s2 r+2
+             > p6 fail s3 %+4: index 9 is out of range
+             0s p5 chunk s2 r+2 %2 i64[4] 0 32
+             0s p5 performed s2 #3 r+2 1 over
+             0s p1 chunk %4 i64[4] 0 32
+             > p5 chunk s2 %4 0
+             0s p1 tape %4 = input : i64[4]
+             > p5 run s2 #4 a0: %4 = input : i64[4]
+             0s p1 launch t0 %4 to %5+1
+             > p5 perform s2 #5 a0 t0: [%4] from %+6 r+3 with []
+             > p6 perform s3 #2 a0 t0: [] from %+6 r+3 with []
+             0s p5 chunk s2 r+3 %4 i64[4] 0 16
+             > p6 chunk s3 %+7 0
+             0s p5 performed s2 #5 r+3 1 over returned=0
+             0s p5 chunk s2 r+3 %4 i64[4] 16 16
+             > p6 chunk s3 %+7 16
+             0s p1 chunk %6 i64[4] 0 32
+             > p5 chunk s2 %6 0
+             0s p1 tape %6 = input : i64[4]
+             > p5 run s2 #6 a0: %6 = input : i64[4]
+             0s p1 launch t0 %6 to %7+1
+             > p5 perform s2 #7 a0 t0: [%6] from %+9 r+4 with []
+             > p6 perform s3 #3 a0 t0: [] from %+9 r+4 with []
+             0s p5 performed s2 #7 r+4 1 over returned=0
+             0s p5 chunk s2 r+4 %6 i64[4] 0 32
+             > p6 chunk s3 %+10 0
+             0s p1 chunk %8 i64[4] 0 32
+             > p5 chunk s2 %8 0
+             0s p1 tape %8 = input : i64[4]
+             > p5 run s2 #8 a0: %8 = input : i64[4]
+             0s p1 launch t0 %8 to %9+1
+             > p5 perform s2 #9 a0 t0: [%8] from %+12 r+5 with []
+             > p6 perform s3 #4 a0 t0: [] from %+12 r+5 with []
+             0s p5 performed s2 #9 r+5 1 over
+             0s p5 chunk s2 r+5 %8 i64[4] 0 32"
+        ),
     );
 }
 
@@ -529,31 +614,34 @@ fn a_session_that_asks_for_workers_at_run_time_keeps_its_values() {
          0s p1 configure a=all
          0s p1 launch t0 to %1+1 with 8
          > p5 forget s1 t0
-         > p5 define s1 t0 of 1 entries
-         > p5 launch s1 #1 a0 t0: [] to [%+0] with [I64(8)]
+         > p5 define s1 t1 of 1 entries
+         > p5 learn s1 t0: t1 on  to ~0 with #0
+         > p5 perform s1 #1 a0 t0: [] from %+0 r+1 with [I64(8)]
          > p6 open s2 of s1 (pi, pid 1)
          > p6 define s2 t1 of 1 entries
-         > p6 launch s2 #0 a0 t1: [] to [%+1] with [I64(8)]
+         > p6 learn s2 t0: t1 on  to ~1 with #0
+         > p6 perform s2 #0 a0 t0: [] from %+0 r+1 with [I64(8)]
          0s p5 done s1 #0 a0
          0s p1 tape %2 = add %0, %1
          > p5 run s1 #2 a0: %+2 = slice[0,0,2,1] %0; %+3 = slice[0,2,4,1] %0; free \
          %0
-         > p5 fetch s1 r+1 %+3
+         > p5 fetch s1 r+2 %+3
          > p5 run s1 #3 a0: free %+3; %+4 = add %+2, %+0
          > p6 run s2 #1 a0: %+5 = input : i64[2]; %+6 = add %+5, %+1
          0s p1 configure
          0s p1 launch t0 to %3+1 with 9
          > p5 forget s1 t0
          > p5 forget s1 t1
-         > p5 define s1 t2 of 1 entries
-         > p5 launch s1 #4 a0 t2: [] to [%+7] with [I64(9)]
+         > p5 define s1 t3 of 1 entries
+         > p5 learn s1 t2: t3 on  to ~0 with #0
+         > p5 perform s1 #4 a0 t2: [] from %+7 r+3 with [I64(9)]
          > p6 forget s2 t0
          > p6 forget s2 t1
          0s p1 fetch r1 %0
          > p5 run s1 #5 a0: %+8 = input : i64[2]; %+9 = cat[0] %+2, %+8; free %+8
          > p5 fetch s1 r1 %+9
          > p5 run s1 #6 a0: free %+9
-         > p6 fetch s2 r+2 %+5
+         > p6 fetch s2 r+4 %+5
          0s p5 chunk s1 r1 %+9 i64[4] 0 32
          > p1 chunk r1 %0 0",
     );

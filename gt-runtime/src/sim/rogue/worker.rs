@@ -3,7 +3,7 @@
 
 use super::{Random, ty};
 use crate::ids::{RequestId, SessionId};
-use crate::wire::{Capacity, Chunk, Counts, FromWorker, Message, RESERVED};
+use crate::wire::{Capacity, Chunk, Counts, FromWorker, Message, Performed, RESERVED, Work};
 use bytes::Bytes;
 use gt_ir::backend::{ErrorKind, RunError, Stats};
 use gt_ir::tape::ValueId;
@@ -24,7 +24,7 @@ pub(super) fn message(random: &mut Random) -> Message {
     let own = if random.percent(80) { 0 } else { RESERVED };
     let request = RequestId(own + random.below(12));
     let error = || Arc::new(RunError::new(ErrorKind::Instruction, "a lie"));
-    Message::FromWorker(match random.below(8) {
+    Message::FromWorker(match random.below(9) {
         0 | 1 => {
             let counts = Counts {
                 instructions: random.below(u64::MAX),
@@ -47,6 +47,16 @@ pub(super) fn message(random: &mut Random) -> Message {
         3 => FromWorker::Failed { session, request, error: error() },
         4 => FromWorker::Sent { session, request, bytes: random.below(u64::MAX) },
         5 => FromWorker::Stats { session, request, stats: Box::new(Stats::default()) },
+        7 => {
+            let mut list = || (0..random.below(3)).map(|_| random.below(6) as u32).collect();
+            let (arrived, returned) = (list(), list());
+            let work = Work { segments: u64::MAX, busy: u64::MAX, ..Work::default() };
+            let (n_ran, is_over) = (random.below(4) as u32, random.percent(50));
+            let performed =
+                Performed { request, n_ran, is_over, arrived, returned, work, memory: u64::MAX };
+            let (seq, attempt, performed) = (random.below(20), 0, Box::new(performed));
+            FromWorker::Performed { session, seq, attempt, performed }
+        }
         6 => FromWorker::Planned { session, planned: Box::default() },
         _ if random.percent(10) => return register(),
         _ => FromWorker::Note { session, text: "a lie".into() },

@@ -5,7 +5,10 @@ use super::*;
 use crate::identity::Identity;
 use crate::ids::{Incarnation, RequestId};
 use crate::sim::Random;
-use crate::wire::{Chunk, Destination, Door, Hello, Parcel, Role, Stream};
+use crate::wire::{
+    Arrival, Chunk, Destination, Door, Hello, Literal, Name, Parcel, Performance, Performed,
+    Receiver, Role, Routine, Step, Stream,
+};
 use gt_ir::backend::Demand;
 use gt_ir::signal::{ShardConfig, SignalConfig, Signals};
 use gt_ir::tape::{Tape, ValueId};
@@ -105,6 +108,45 @@ fn send() -> Order {
     Order::Send { request: RequestId(9), value: ValueId(3), to: Arc::new(to) }
 }
 
+/// A routine with a step of each kind.
+fn routine(n_steps: usize) -> Routine {
+    let door = Door { address: "node7:1".into(), local: false, sealed: true, key: [7; 16] };
+    let receiver =
+        Receiver { door: Arc::new(door), session: crate::ids::SessionId(1), opened: u64::MAX };
+    let run = Step::Run {
+        template: 3,
+        inputs: vec![Name::Given(0), Name::Made(4)],
+        first: 5,
+        literals: vec![Literal::Slot(1), Literal::Number(gt_ir::Scalar::F64(0.5))],
+    };
+    let to = Some(Arrival { receiver: 0, made: 9 });
+    let send = Step::Send { value: Name::Made(5), request: 0, to };
+    let steps = [run, send].into_iter().cycle().take(n_steps).collect();
+    Routine { steps, receivers: vec![receiver] }
+}
+
+fn learn() -> Order {
+    Order::Learn { routine: 7, steps: Arc::new(routine(3)) }
+}
+
+fn perform() -> Order {
+    Order::Perform(Performance {
+        routine: 7,
+        n_segments: 2,
+        given: vec![ValueId(3), ValueId(u64::MAX)],
+        scalars: Arc::new([gt_ir::Scalar::I64(-1)]),
+        first: ValueId(1 << 62),
+        request: RequestId(1 << 62),
+    })
+}
+
+fn performed() -> FromWorker {
+    let arrived = vec![1, u32::MAX];
+    let performed = Performed { n_ran: 2, is_over: true, arrived, ..Performed::default() };
+    let (session, performed) = (crate::ids::SessionId(1), Box::new(performed));
+    FromWorker::Performed { session, seq: 3, attempt: 1, performed }
+}
+
 fn packets() -> Vec<Packet> {
     let text = "gt tape 1\n%0 = input : f32[Batch=2,3]\n%1 = exp %0\n%2 = add %1, 2.0\nfree \
                 %0\noutput %2\n";
@@ -176,6 +218,9 @@ fn packets() -> Vec<Packet> {
             })),
         ),
         packet(Stream::Control, ordered(send())),
+        packet(Stream::Control, ordered(learn())),
+        packet(Stream::Control, ordered(perform())),
+        packet(Stream::Control, data(Message::FromWorker(performed()))),
         packet(Stream::Bulk, Body::Ack { upto: 1, seen: 2, credit: u64::MAX }),
     ]
 }
@@ -269,6 +314,18 @@ fn limits_are_those_of_the_wire() {
         decode(&vec![0; MAX_HEAD + 1], None),
         Err(WireError::Limit { what: "a packet", .. })
     ));
+    let learn = |n_steps| {
+        let order = Order::Learn { routine: 0, steps: Arc::new(routine(n_steps)) };
+        let session = crate::ids::SessionId(1);
+        let message = Message::ToWorker(ToWorker::Order { session, seq: 0, attempt: 0, order });
+        let body = Body::Data { seq: 0, ack: 0, message };
+        encode(&Packet { stream: Stream::Control, incarnation: Incarnation(1), body })
+    };
+    // A step that launches counts five parts, one that sends one, and there is a receiver.
+    let most = (MAX_ROUTINE - 1) / 6 * 2;
+    assert!(learn(most).is_ok());
+    let size = "a routine's parts";
+    assert!(matches!(learn(most + 2), Err(WireError::Limit { what, .. }) if what == size));
     let long = cut("é".repeat(MAX_TEXT));
     assert!(long.len() <= MAX_TEXT && long.ends_with("é..."));
 }

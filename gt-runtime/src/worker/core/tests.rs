@@ -5,6 +5,8 @@ use crate::ids::RequestId;
 use gt_ir::canonical::Bindings;
 use gt_ir::{DType, Shape, Type};
 
+use crate::wire::{Arrival, Door, Name, Performance, Performed, Receiver, Routine, Step};
+
 fn f32s(n: usize) -> Type {
     Type::new(DType::F32, Shape::new(&[n]).unwrap())
 }
@@ -191,4 +193,134 @@ fn values_of_other_workers_wait_for_their_session_and_come_once() {
     assert_eq!(core.arrive(parcel(1, 0, RESERVED + 2, 0), &mut jobs), None);
     assert_eq!(core.arrive(parcel(8, 1, RESERVED + 2, 0), &mut jobs), None);
     assert!(core.holdings()[&SessionId(1)].uploads.is_empty());
+}
+
+/// Reads value 1 as given, makes value 2 of the performance, sends it, and goes on with what it
+/// receives as value 3.
+fn routine() -> Routine {
+    let door = Door { address: "w2:1".into(), local: false, sealed: true, key: [7; 16] };
+    let receiver = Receiver { door: Arc::new(door), session: SessionId(5), opened: 1 };
+    let run = |template, inputs, first| Step::Run { template, inputs, first, literals: Vec::new() };
+    let to = Some(Arrival { receiver: 0, made: 9 });
+    Routine {
+        steps: vec![
+            run(1, vec![Name::Given(0)], 2),
+            Step::Send { value: Name::Made(2), request: 4, to },
+            Step::Send { value: Name::Given(0), request: 5, to: None },
+            run(2, vec![Name::Made(2)], 3),
+        ],
+        receivers: vec![receiver],
+    }
+}
+
+/// A worker that has learned the routine as number 7.
+fn learned(routine: Routine) -> Core {
+    let (mut core, mut jobs) = (Core::new(), Vec::new());
+    let tapes = ["%1 = neg %0", "%1 = input : f32[2]\n%2 = add %0, %1"];
+    for (template, tape) in (1..).zip(tapes) {
+        let text = format!("gt tape 1\n%0 = input : f32[2]\n{tape}\n");
+        let mut entries = gt_ir::text::parse(&text).unwrap().0.entries;
+        entries.remove(0);
+        let tape = Arc::new(Tape { entries });
+        let define = Order::Define { template, tape, planned: false };
+        core.handle(Stream::Control, order(1, 0, 0, define), 10, &mut jobs);
+    }
+    let learn = Order::Learn { routine: 7, steps: Arc::new(routine) };
+    core.handle(Stream::Control, order(1, 0, 0, learn), 10, &mut jobs);
+    assert!(jobs.is_empty(), "{jobs:?}");
+    core
+}
+
+fn performance() -> Performance {
+    let (first, request) = (ValueId(RESERVED + 100), RequestId(RESERVED + 200));
+    let (given, scalars) = (vec![ValueId(1)], Arc::new([]));
+    Performance { routine: 7, n_segments: 2, given, scalars, first, request }
+}
+
+#[test]
+fn a_performance_is_taken_apart_step_by_step() {
+    let (mut core, mut jobs) = (learned(routine()), Vec::new());
+    let perform = |seq| order(1, seq, 0, Order::Perform(performance()));
+    core.handle(Stream::Control, perform(3), 10, &mut jobs);
+    core.handle(Stream::Control, perform(3), 10, &mut jobs);
+    let (first, request) = (RESERVED + 100, RESERVED + 200);
+    let names = |jobs: &[Job]| jobs.iter().map(name).collect::<Vec<_>>();
+    let before = [
+        "launch s1 3 on [%1] []".to_owned(),
+        format!("fetch s1 r{}", request + 4),
+        format!("fetch s1 r{}", request + 5),
+    ];
+    assert_eq!(names(&jobs), before);
+    // What the next segment needs comes from another worker.
+    core.handle(Stream::Bulk, piece(first + 3, 0, 8, f32s(2)), 10, &mut jobs);
+    let last = format!("launch s1 4 on [%{}] [%{}]", first + 2, first + 3);
+    assert_eq!(names(&jobs)[3..], [last]);
+    let to = core.route(SessionId(1), RequestId(request + 4)).expect("a destination");
+    assert_eq!((to.session, to.value), (SessionId(5), ValueId(first + 9)));
+    assert_eq!(core.route(SessionId(1), RequestId(request + 5)), None);
+}
+
+#[test]
+fn a_performance_is_reported_once() {
+    let (mut core, mut jobs) = (learned(routine()), Vec::new());
+    let perform = order(1, 3, 0, Order::Perform(performance()));
+    core.handle(Stream::Control, perform, 10, &mut jobs);
+    let (session, counts) = (SessionId(1), crate::wire::Counts::default());
+    let request = |n| RequestId(RESERVED + 200 + n);
+    let done = |seq| FromWorker::Done { session, seq, attempt: 0, counts };
+    let chunk = parcel(1, 0, 1, 0).chunk;
+    assert_eq!(core.note(&done(2)), Noted::Foreign);
+    assert_eq!(core.note(&done(3)), Noted::Kept);
+    let sent = |n| FromWorker::Sent { session, request: request(n), bytes: 8 };
+    assert_eq!(core.note(&sent(3)), Noted::Foreign);
+    assert_eq!(core.note(&sent(4)), Noted::Kept);
+    let mut news = Vec::new();
+    core.news(&mut news);
+    let performed = |performed: Performed| FromWorker::Performed {
+        session,
+        seq: 3,
+        attempt: 0,
+        performed: Box::new(Performed { request: request(0), ..performed }),
+    };
+    let work = crate::wire::Work { segments: 1, ..Default::default() };
+    let some = Performed { n_ran: 1, arrived: vec![4], work, ..Performed::default() };
+    assert_eq!(news, [performed(some)]);
+    // A value that was to go through the dispatcher is not said to come back.
+    let value = FromWorker::Chunk { session, request: request(5), chunk };
+    assert_eq!(core.note(&value), Noted::Kept);
+    let all = Performed { n_ran: 2, is_over: true, work, ..Performed::default() };
+    assert_eq!(core.note(&done(4)), Noted::Over(performed(all)));
+    assert_eq!(core.note(&done(4)), Noted::Foreign);
+}
+
+#[test]
+fn a_routine_whose_numbers_lead_nowhere_does_nothing() {
+    let wrong: [fn(&mut Routine, &mut Performance); 5] = [
+        |routine, _| routine.receivers.clear(),
+        |routine, _| routine.steps.swap(1, 2),
+        |_, performance| performance.given.clear(),
+        |_, performance| performance.n_segments = 3,
+        |_, performance| performance.first = ValueId(u64::MAX),
+    ];
+    for wrong in wrong {
+        let (mut routine, mut performance) = (routine(), performance());
+        wrong(&mut routine, &mut performance);
+        let (mut core, mut jobs) = (learned(routine), Vec::new());
+        core.handle(Stream::Control, order(1, 3, 0, Order::Perform(performance)), 10, &mut jobs);
+        assert!(jobs.is_empty(), "{jobs:?}");
+    }
+}
+
+#[test]
+fn a_performance_that_waits_keeps_what_is_forgotten() {
+    let (mut core, mut jobs) = (learned(routine()), Vec::new());
+    core.handle(Stream::Control, order(1, 3, 0, Order::Perform(performance())), 10, &mut jobs);
+    for template in [1, 2, 7] {
+        core.handle(Stream::Control, order(1, 5, 0, Order::Forget { template }), 10, &mut jobs);
+    }
+    assert_eq!(jobs.len(), 3);
+    core.handle(Stream::Bulk, piece(RESERVED + 103, 0, 8, f32s(2)), 10, &mut jobs);
+    assert_eq!(jobs.len(), 4);
+    core.handle(Stream::Control, order(1, 5, 0, Order::Perform(performance())), 10, &mut jobs);
+    assert_eq!(jobs.len(), 4, "it is forgotten");
 }
