@@ -23,8 +23,8 @@ use crate::{
     intern::fnv,
     operand::ValueId,
     rules::{
-        activation, attention, derive, elementary, fold, grad as g, infer as ty, matrices, normal,
-        part, pool, scan, shard as sh, statistic, window,
+        activation, attention, bits, derive, elementary, fold, grad as g, infer as ty, matrices,
+        normal, part, pool, scan, shard as sh, statistic, window,
     },
     shape::{Shape, Type},
 };
@@ -397,6 +397,14 @@ binary {
     "logical_or"  = LogicalOr,   ty::compare,    Zero => Commutes;
     /// Whether exactly one of x and y is nonzero.
     "logical_xor" = LogicalXor,  ty::compare,    Zero => Commutes;
+    /// The bits that are 1 in both x and y. On `bool` it is logical and.
+    "bitwise_and" = BitwiseAnd,  ty::bits,       Zero => Commutes;
+    /// The bits of x moved up by y places. Where y is negative or not below the number of bits, the
+    /// result is 0.
+    "bitwise_left_shift" = LeftShift, ty::shifted, Zero;
+    /// The bits of x moved down by y places, which is `floor(x / 2^y)`: the sign stays. Where y is
+    /// negative or not below the number of bits, the result is -1 for a negative x, and 0 otherwise.
+    "bitwise_right_shift" = RightShift, ty::shifted, Zero;
 }
 
 primitive {
@@ -530,6 +538,13 @@ derived {
     /// A new last axis, as `i64`, with 1 at the index and 0 elsewhere. An index outside the classes
     /// gives zeros only.
     "one_hot"     = OneHot(Classes), Pointwise, Exactly(1), ty::one_hot, Zero,            Derived(derive::one_hot) => Shard(sh::one_hot);
+
+    /// The bits that are 1 in x or in y. On `bool` it is logical or.
+    "bitwise_or"  = BitwiseOr,   Pointwise, Exactly(2), ty::bits,       Zero,             Derived(bits::or);
+    /// The bits that are 1 in exactly one of x and y. On `bool` it is logical exclusive or.
+    "bitwise_xor" = BitwiseXor,  Pointwise, Exactly(2), ty::bits,       Zero,             Derived(bits::xor);
+    /// The bits that are 0 in x. On `bool` it is the logical opposite.
+    "bitwise_not" = BitwiseNot,  Pointwise, Exactly(1), ty::bits,       Zero,             Derived(bits::not);
 
     /// -1, 0 or 1, by the sign of x. NaN gives 0.
     "sign"        = Sign,        Pointwise, Exactly(1), ty::arithmetic, Zero,             Derived(activation::sign);

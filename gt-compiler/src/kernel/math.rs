@@ -179,7 +179,10 @@ impl Lanes<'_, '_> {
             | Binary::Lt
             | Binary::LogicalAnd
             | Binary::LogicalOr
-            | Binary::LogicalXor => return self.binary(op, dtype, a, b),
+            | Binary::LogicalXor
+            | Binary::BitwiseAnd
+            | Binary::LeftShift
+            | Binary::RightShift => return self.binary(op, dtype, a, b),
         };
         let [f32, f64, i64, i32] = functions;
         let v = match scalar_type(dtype) {

@@ -122,14 +122,23 @@ const FLOAT: &[Binary] = &[
     Binary::Fmod,
     Binary::Minimum,
 ];
-const INTEGER: &[Binary] =
-    &[Binary::Add, Binary::Sub, Binary::Mul, Binary::Maximum, Binary::Minimum];
+const INTEGER: &[Binary] = &[
+    Binary::Add,
+    Binary::Sub,
+    Binary::Mul,
+    Binary::Maximum,
+    Binary::Minimum,
+    Binary::BitwiseAnd,
+    Binary::LeftShift,
+    Binary::RightShift,
+];
 const LOGICAL: &[Binary] = &[
     Binary::Add,
     Binary::Mul,
     Binary::LogicalAnd,
     Binary::LogicalOr,
     Binary::LogicalXor,
+    Binary::BitwiseAnd,
     Binary::Maximum,
     Binary::Lt,
     Binary::Eq,

@@ -234,6 +234,9 @@ fn binary(op: Binary, x: &Tensor, y: &Tensor) -> Made {
         Binary::LogicalAnd => x.f_logical_and(y)?,
         Binary::LogicalOr => x.f_logical_or(y)?,
         Binary::LogicalXor => x.f_logical_xor(y)?,
+        Binary::BitwiseAnd => x.f_bitwise_and_tensor(y)?,
+        Binary::LeftShift => x.f_bitwise_left_shift(y)?,
+        Binary::RightShift => x.f_bitwise_right_shift(y)?,
     })
 }
 

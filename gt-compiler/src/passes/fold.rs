@@ -73,6 +73,9 @@ fn rounds_alike(kind: OpKind) -> bool {
             | OpKind::LogicalOr
             | OpKind::LogicalXor
             | OpKind::LogicalNot
+            | OpKind::BitwiseAnd
+            | OpKind::LeftShift
+            | OpKind::RightShift
             | OpKind::Where
             | OpKind::Cast
     )

@@ -411,7 +411,9 @@ impl Builder {
             // Bytes order as booleans do, and engines compare bytes.
             Op::Lt => (op, if promote(seen) == DType::Bool { DType::U8 } else { promote(seen) }),
             Op::Add | Op::Maximum if ty.dtype == DType::Bool => (Op::LogicalOr, DType::Bool),
-            Op::Mul | Op::Minimum if ty.dtype == DType::Bool => (Op::LogicalAnd, DType::Bool),
+            Op::Mul | Op::Minimum | Op::BitwiseAnd if ty.dtype == DType::Bool => {
+                (Op::LogicalAnd, DType::Bool)
+            }
             _ => (op, ty.dtype),
         };
         let mut operands: SmallVec<[ValueId; 3]> = SmallVec::new();

@@ -128,5 +128,8 @@ fn binary(op: Binary, a: &Array, b: &Array, out: Type) -> Result<Array, EvalErro
         Binary::LogicalAnd => point::logic(out, a, b, |x, y| x & y),
         Binary::LogicalOr => point::logic(out, a, b, |x, y| x | y),
         Binary::LogicalXor => point::logic(out, a, b, |x, y| x ^ y),
+        Binary::BitwiseAnd => point::int2(out, a, b, |x, y| x & y),
+        Binary::LeftShift => point::int2(out, a, b, point::left_shift),
+        Binary::RightShift => point::int2(out, a, b, point::right_shift),
     }
 }

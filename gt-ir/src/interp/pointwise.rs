@@ -64,6 +64,16 @@ pub(super) fn number2(
     Ok(Array::new(out, data))
 }
 
+/// A function of two integers.
+pub(super) fn int2(
+    out: Type,
+    x: &Array,
+    y: &Array,
+    f: impl Fn(i64, i64) -> i64,
+) -> Result<Array, EvalError> {
+    Ok(Array::new(out, Data::Int(zip(x.ints()?, y.ints()?, f))))
+}
+
 /// A function of two elements of any category into the same one.
 pub(super) fn any2(
     out: Type,
@@ -199,6 +209,17 @@ pub(super) fn int_pow(base: i64, exponent: i64) -> i64 {
 /// The remainder of the division that rounds towards 0; a divisor of 0 leaves `x`.
 pub(super) fn int_fmod(x: i64, y: i64) -> i64 {
     if y == 0 { x } else { x.wrapping_rem(y) }
+}
+
+/// 0 by a count out of range. A count between the bits of a narrower dtype and 64 leaves nothing in
+/// that dtype either.
+pub(super) fn left_shift(x: i64, count: i64) -> i64 {
+    u32::try_from(count).ok().and_then(|count| x.checked_shl(count)).unwrap_or(0)
+}
+
+/// The sign by a count out of range.
+pub(super) fn right_shift(x: i64, count: i64) -> i64 {
+    x >> u32::try_from(count).map_or(63, |count| count.min(63))
 }
 
 /// One function over two arrays.

@@ -101,6 +101,22 @@ pub(crate) fn arithmetic_or_bool(op: &Op, ins: &[OperandType]) -> Result<Type> {
     Ok(Type::new(promote(ins), broadcast(op, ins)?))
 }
 
+/// Dtypes promote, shapes broadcast; integers and `bool` only.
+pub(crate) fn bits(op: &Op, ins: &[OperandType]) -> Result<Type> {
+    let ty = arithmetic_or_bool(op, ins)?;
+    if ty.dtype.is_float() {
+        let message = format!("{}: takes integers and bool, but got {}", op.name(), list(ins));
+        return Err(OpError::new(message).hint("cast to an integer first"));
+    }
+    Ok(ty)
+}
+
+/// Dtypes promote, shapes broadcast; integers only.
+pub(crate) fn shifted(op: &Op, ins: &[OperandType]) -> Result<Type> {
+    bits(op, ins)?;
+    arithmetic(op, ins)
+}
+
 /// As [`arithmetic_or_bool`]; integers and `bool` become the default float.
 pub(crate) fn float(op: &Op, ins: &[OperandType]) -> Result<Type> {
     Ok(Type::new(promote(ins).or_default_float(), broadcast(op, ins)?))

@@ -6,6 +6,7 @@
 
 pub(crate) mod activation;
 pub(crate) mod attention;
+pub(crate) mod bits;
 pub(crate) mod derive;
 pub(crate) mod elementary;
 pub(crate) mod fold;

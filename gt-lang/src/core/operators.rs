@@ -1,13 +1,16 @@
 //! `+ - * /`, their assigning forms, and unary `-`, between tensors (owned or borrowed) and numbers
-//! on either side.
+//! on either side; `& | ^ << >>` and `!` on the bits of integers and on `bool`.
 //!
 //! A number on the left is an `f64` or `i64` (any literal is); on the right it may be `f32`, `i32`
-//! or a size, `usize`, too.
+//! or a size, `usize`, too. Operators on bits take `i64` on the left.
 //!
 //! An operator records one instruction and never panics: shapes that do not broadcast give a tensor
 //! that carries the error, and the next read returns it with the line of the operator.
 
-use std::ops::{Add, AddAssign, Div, DivAssign, Mul, MulAssign, Neg, Sub, SubAssign};
+use std::ops::{
+    Add, AddAssign, BitAnd, BitOr, BitXor, Div, DivAssign, Mul, MulAssign, Neg, Not, Shl, Shr, Sub,
+    SubAssign,
+};
 use std::panic::Location;
 
 use gt_ir::{Op, Scalar};
@@ -39,45 +42,54 @@ impl Number for usize {
 }
 
 macro_rules! operator {
-    ($($trait:ident $method:ident),+) => {$(
-        operator!(@tensors $trait $method:
+    ($($trait:ident $method:ident $op:ident by $($number:ty)+;)+) => {$(
+        operator!(@tensors $trait $method $op:
             &DynTensor, &DynTensor; &DynTensor, DynTensor;
             DynTensor, &DynTensor; DynTensor, DynTensor);
-        operator!(@right $trait $method: DynTensor, &DynTensor);
+        operator!(@right $trait $method $op: DynTensor, &DynTensor);
         // One float and one integer type on the left, so that `(2.0 * x).exp()` needs no
         // annotation.
-        operator!(@left $trait $method:
-            f64, DynTensor; f64, &DynTensor; i64, DynTensor; i64, &DynTensor);
+        $(operator!(@left $trait $method $op: $number, DynTensor; $number, &DynTensor);)+
     )+};
-    (@tensors $trait:ident $method:ident: $($l:ty, $r:ty);+) => {$(
+    (@tensors $trait:ident $method:ident $op:ident: $($l:ty, $r:ty);+) => {$(
         impl $trait<$r> for $l {
             type Output = DynTensor;
             #[track_caller]
             fn $method(self, rhs: $r) -> DynTensor {
-                DynTensor::record(Op::$trait, &[self.arg(), rhs.arg()])
+                DynTensor::record(Op::$op, &[self.arg(), rhs.arg()])
             }
         }
     )+};
-    (@right $trait:ident $method:ident: $($t:ty),+) => {$(
+    (@right $trait:ident $method:ident $op:ident: $($t:ty),+) => {$(
         impl<N: Number> $trait<N> for $t {
             type Output = DynTensor;
             #[track_caller]
             fn $method(self, rhs: N) -> DynTensor {
-                DynTensor::record(Op::$trait, &[self.arg(), Arg::Scalar(rhs.scalar())])
+                DynTensor::record(Op::$op, &[self.arg(), Arg::Scalar(rhs.scalar())])
             }
         }
     )+};
-    (@left $trait:ident $method:ident: $($n:ty, $t:ty);+) => {$(
+    (@left $trait:ident $method:ident $op:ident: $($n:ty, $t:ty);+) => {$(
         impl $trait<$t> for $n {
             type Output = DynTensor;
             #[track_caller]
             fn $method(self, rhs: $t) -> DynTensor {
-                DynTensor::record(Op::$trait, &[self.into(), rhs.arg()])
+                DynTensor::record(Op::$op, &[self.into(), rhs.arg()])
             }
         }
     )+};
 }
-operator!(Add add, Sub sub, Mul mul, Div div);
+operator! {
+    Add add Add by f64 i64;
+    Sub sub Sub by f64 i64;
+    Mul mul Mul by f64 i64;
+    Div div Div by f64 i64;
+    BitAnd bitand BitwiseAnd by i64;
+    BitOr bitor BitwiseOr by i64;
+    BitXor bitxor BitwiseXor by i64;
+    Shl shl LeftShift by i64;
+    Shr shr RightShift by i64;
+}
 
 macro_rules! assign {
     ($($trait:ident $method:ident $op:ident),+) => {$(
@@ -125,20 +137,20 @@ impl DynTensor {
     }
 }
 
-impl Neg for &DynTensor {
-    type Output = DynTensor;
-    #[track_caller]
-    fn neg(self) -> DynTensor {
-        DynTensor::record(Op::Neg, &[Arg::Tensor(self)])
-    }
+macro_rules! prefix {
+    ($($trait:ident $method:ident $op:ident: $($t:ty),+;)+) => { $($(
+        impl $trait for $t {
+            type Output = DynTensor;
+            #[track_caller]
+            fn $method(self) -> DynTensor {
+                DynTensor::record(Op::$op, &[self.arg()])
+            }
+        }
+    )+)+ };
 }
-
-impl Neg for DynTensor {
-    type Output = DynTensor;
-    #[track_caller]
-    fn neg(self) -> DynTensor {
-        DynTensor::record(Op::Neg, &[Arg::Tensor(&self)])
-    }
+prefix! {
+    Neg neg Neg: DynTensor, &DynTensor;
+    Not not BitwiseNot: DynTensor, &DynTensor;
 }
 
 impl DynTensor {

@@ -88,6 +88,8 @@ unary! {
     exp2 => Exp2;
     /// The logical opposite, a `bool` tensor.
     logical_not => LogicalNot;
+    /// The bits that are 0, of integers; the logical opposite of `bool`. Also written `!x`.
+    bitwise_not => BitwiseNot;
 }
 
 binary! {
@@ -130,6 +132,19 @@ binary! {
     logical_or => LogicalOr;
     /// Logical exclusive or, a `bool` tensor.
     logical_xor => LogicalXor;
+    /// The bits that are 1 in both, of integers; logical and of `bool`. Also written `x & y`.
+    bitwise_and => BitwiseAnd;
+    /// The bits that are 1 in either, of integers; logical or of `bool`. Also written `x | y`.
+    bitwise_or => BitwiseOr;
+    /// The bits that are 1 in one of the two, of integers; logical exclusive or of `bool`. Also
+    /// written `x ^ y`.
+    bitwise_xor => BitwiseXor;
+    /// The bits of integers moved up by so many places; 0 if a count is negative or not below the
+    /// number of bits. Also written `x << y`.
+    bitwise_left_shift => LeftShift;
+    /// The bits of integers moved down by so many places, `floor(x / 2^y)`; 0 or -1, by the sign,
+    /// if a count is negative or not below the number of bits. Also written `x >> y`.
+    bitwise_right_shift => RightShift;
 }
 
 impl DynTensor {

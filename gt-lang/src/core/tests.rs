@@ -80,6 +80,29 @@ fn comparisons_and_logic_give_bools() {
 }
 
 #[test]
+fn operators_on_bits_are_rusts() {
+    let (a, b) = ([12_i64, -7, 0, 1 << 40], [10_i64, 3, -1, 2]);
+    let [x, y] = [a, b].map(|v| DynTensor::from_slice(&v, [4]));
+    let read = |t: DynTensor| t.to_vec::<i64>().unwrap();
+    let each = |f: fn(i64, i64) -> i64| a.iter().zip(b).map(|(a, b)| f(*a, b)).collect::<Vec<_>>();
+    assert_eq!(read(&x & &y), each(|a, b| a & b));
+    assert_eq!(read(&x | y.clone()), each(|a, b| a | b));
+    assert_eq!(read(x.clone() ^ &y), each(|a, b| a ^ b));
+    assert_eq!(read(!&x), each(|a, _| !a));
+    assert_eq!(read((&x << 3) >> 3), a);
+    assert_eq!(read(6 & &x), each(|a, _| 6 & a));
+    assert_eq!(read(1 << DynTensor::from_slice(&[0_i64, 63, 64, -1], [4])), [1, i64::MIN, 0, 0]);
+    assert_eq!(read(&x >> 100), [0, -1, 0, 0]);
+    let odd = (&x & 1).eq(1);
+    assert_eq!((!&odd ^ &odd).to_vec::<bool>().unwrap(), [true; 4]);
+    let error = (&x & 1.5).to_vec::<f32>().unwrap_err();
+    let message = "bitwise_and: takes integers and bool, but got i64[4] and 1.5";
+    assert_eq!((error.message(), error.cure()), (message, Some("cast to an integer first")));
+    let error = (&odd << &odd).to_vec::<bool>().unwrap_err();
+    assert!(error.message().starts_with("bitwise_left_shift: not defined on bool"), "{error}");
+}
+
+#[test]
 fn reductions_take_axes_in_many_spellings() {
     let x = numbers(6, &[2, 3]);
     assert_eq!(values(&x.sum(..)), [15.0]);

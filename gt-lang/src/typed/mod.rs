@@ -13,6 +13,7 @@
 //! again when recorded.
 
 mod any;
+mod bits;
 mod create;
 mod dim;
 mod features;
@@ -32,6 +33,7 @@ mod window;
 
 pub use any::AnyTensor;
 pub(crate) use any::sealed::Sealed;
+pub use bits::Bits;
 pub use create::{Create, ElementOf, Random};
 pub use dim::{BcastDim, Dim, DimSpec, Dyn, N, One, SameDim, StaticDim};
 pub use features::{Features, Floats, Images, Indices, Lines, Resizes, Sequences};

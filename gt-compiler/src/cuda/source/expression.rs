@@ -80,7 +80,10 @@ pub(super) fn binary(op: Binary, dtype: DType, a: &str, b: &str) -> String {
         | Binary::Fmod
         | Binary::LogicalAnd
         | Binary::LogicalOr
-        | Binary::LogicalXor => normalized(dtype, value),
+        | Binary::LogicalXor
+        | Binary::BitwiseAnd
+        | Binary::LeftShift
+        | Binary::RightShift => normalized(dtype, value),
     }
 }
 
@@ -98,9 +101,12 @@ fn binary_float(op: Binary, dtype: DType, a: &str, b: &str) -> String {
         Binary::Pow => format!("powf({a}, {b})"),
         Binary::Fmod if dtype == DType::F64 => format!("fmod({a}, {b})"),
         Binary::Fmod => format!("fmodf({a}, {b})"),
-        Binary::LogicalAnd | Binary::LogicalOr | Binary::LogicalXor => {
-            unsupported(&format!("{op:?}"), dtype)
-        }
+        Binary::LogicalAnd
+        | Binary::LogicalOr
+        | Binary::LogicalXor
+        | Binary::BitwiseAnd
+        | Binary::LeftShift
+        | Binary::RightShift => unsupported(&format!("{op:?}"), dtype),
     }
 }
 
@@ -115,6 +121,9 @@ fn binary_int(op: Binary, dtype: DType, a: &str, b: &str) -> String {
         Binary::Minimum => format!("minimum({a}, {b})"),
         Binary::Pow => format!("{}(wrap_pow({a}, {b}))", register_type(dtype)),
         Binary::Fmod => format!("wrap_fmod({a}, {b})"),
+        Binary::BitwiseAnd => format!("{a} & {b}"),
+        Binary::LeftShift => format!("left_shift({a}, {b})"),
+        Binary::RightShift => format!("right_shift({a}, {b})"),
         Binary::Div | Binary::LogicalAnd | Binary::LogicalOr | Binary::LogicalXor => {
             unsupported(&format!("{op:?}"), dtype)
         }
@@ -124,13 +133,18 @@ fn binary_int(op: Binary, dtype: DType, a: &str, b: &str) -> String {
 fn binary_bool(op: Binary, a: &str, b: &str) -> String {
     match op {
         Binary::Add | Binary::LogicalOr | Binary::Maximum => format!("{a} || {b}"),
-        Binary::Mul | Binary::LogicalAnd | Binary::Minimum => format!("{a} && {b}"),
+        Binary::Mul | Binary::LogicalAnd | Binary::Minimum | Binary::BitwiseAnd => {
+            format!("{a} && {b}")
+        }
         Binary::LogicalXor => format!("{a} != {b}"),
         Binary::Eq => format!("{a} == {b}"),
         Binary::Lt => format!("!{a} && {b}"),
-        Binary::Sub | Binary::Div | Binary::Pow | Binary::Fmod => {
-            unsupported(&format!("{op:?}"), DType::Bool)
-        }
+        Binary::Sub
+        | Binary::Div
+        | Binary::Pow
+        | Binary::Fmod
+        | Binary::LeftShift
+        | Binary::RightShift => unsupported(&format!("{op:?}"), DType::Bool),
     }
 }
 

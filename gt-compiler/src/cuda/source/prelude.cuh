@@ -142,6 +142,12 @@ __device__ T wrap_fmod(T x, T y) {
     return y == 0 ? x : y == -1 ? T(0) : T(x % y);
 }
 
+// A count that is negative, or not below the number of bits, leaves 0 or the sign.
+__device__ i32 left_shift(i32 x, i32 n) { return u32(n) < 32 ? i32(u32(x) << n) : 0; }
+__device__ i64 left_shift(i64 x, i64 n) { return u64(n) < 64 ? i64(u64(x) << n) : 0; }
+__device__ i32 right_shift(i32 x, i32 n) { return x >> (u32(n) < 32 ? n : 31); }
+__device__ i64 right_shift(i64 x, i64 n) { return x >> (u64(n) < 64 ? n : 63); }
+
 __device__ i32 maximum(i32 a, i32 b) { return a < b ? b : a; }
 __device__ i64 maximum(i64 a, i64 b) { return a < b ? b : a; }
 __device__ i32 minimum(i32 a, i32 b) { return a < b ? a : b; }

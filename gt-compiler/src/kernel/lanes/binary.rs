@@ -83,12 +83,18 @@ impl Lanes<'_, '_> {
             | Binary::Fmod
             | Binary::LogicalAnd
             | Binary::LogicalOr
-            | Binary::LogicalXor => return None,
+            | Binary::LogicalXor
+            | Binary::BitwiseAnd
+            | Binary::LeftShift
+            | Binary::RightShift => return None,
         })
     }
 
     fn binary_int(&mut self, op: Binary, dtype: DType, a: Value, b: Value) -> Option<Value> {
         let wide_vector = self.lanes > 1 && dtype == DType::I64;
+        if matches!(op, Binary::LeftShift | Binary::RightShift) {
+            return Some(self.shift(op, dtype, a, b));
+        }
         let i = self.b.ins();
         Some(match op {
             Binary::Add => i.iadd(a, b),
@@ -106,14 +112,34 @@ impl Lanes<'_, '_> {
             }
             Binary::Maximum => i.smax(a, b),
             Binary::Minimum => i.smin(a, b),
+            Binary::BitwiseAnd => i.band(a, b),
             Binary::Div
             | Binary::Pow
             | Binary::Fmod
             | Binary::LogicalAnd
             | Binary::LogicalOr
-            | Binary::LogicalXor => {
+            | Binary::LogicalXor
+            | Binary::LeftShift
+            | Binary::RightShift => {
                 return None;
             }
+        })
+    }
+
+    /// Shifts lane by lane: the target's own take one count for all lanes, without its upper bits.
+    fn shift(&mut self, op: Binary, dtype: DType, a: Value, b: Value) -> Value {
+        self.per_lane(dtype, dtype, [a, b], |l, [a, count]| {
+            let ty = l.b.func.dfg.value_type(a);
+            let bits = i64::from(ty.bits());
+            let limit = l.b.ins().iconst(ty, bits);
+            let fits = l.b.ins().icmp(IntCC::UnsignedLessThan, count, limit);
+            if op == Binary::LeftShift {
+                let (moved, zero) = (l.b.ins().ishl(a, count), l.b.ins().iconst(ty, 0));
+                return l.b.ins().select(fits, moved, zero);
+            }
+            let most = l.b.ins().iconst(ty, bits - 1);
+            let count = l.b.ins().select(fits, count, most);
+            l.b.ins().sshr(a, count)
         })
     }
 
@@ -130,7 +156,13 @@ impl Lanes<'_, '_> {
                 let not_a = self.not(a);
                 self.b.ins().band(not_a, b)
             }
-            Binary::Sub | Binary::Div | Binary::Pow | Binary::Fmod => return None,
+            Binary::BitwiseAnd => self.b.ins().band(a, b),
+            Binary::Sub
+            | Binary::Div
+            | Binary::Pow
+            | Binary::Fmod
+            | Binary::LeftShift
+            | Binary::RightShift => return None,
         })
     }
 }

@@ -45,11 +45,13 @@ pub(super) struct Packed {
 }
 
 impl Packed {
-    /// The instruction on vectors of 256 bits. Its prefix does not tell the size of lanes.
+    /// The instruction on vectors of 256 bits. Its prefix tells the size of lanes of shifts by a
+    /// count for each lane only; for the others the bit is 0, or has no meaning.
     pub(super) fn on_ymm(self) -> Vex {
         debug_assert!(self.ymm, "{} needs vectors of 512 bits", self.name);
         let Packed { name, map, prefix, opcode, .. } = self;
-        Vex { name, map, prefix, opcode, wide: false, long: true }
+        let is_shift = map == 2 && matches!(opcode, 0x45..=0x47);
+        Vex { name, map, prefix, opcode, wide: self.wide && is_shift, long: true }
     }
 }
 
@@ -174,6 +176,8 @@ packed! {
     VPANDD       = "vpandd"       1 1 0xdb W0 0 ymm;
     VPORD        = "vpord"        1 1 0xeb W0 0 ymm;
     VPXORD       = "vpxord"       1 1 0xef W0 0 ymm;
+    VPSLLVD      = "vpsllvd"      2 1 0x47 W0 0 ymm;
+    VPSRAVD      = "vpsravd"      2 1 0x46 W0 0 ymm;
     VPTERNLOGD   = "vpternlogd"   3 1 0x25 W0 0 zmm;
     VPTESTMD     = "vptestmd"     2 1 0x27 W0 0 zmm;
     VPCMPD       = "vpcmpd"       3 1 0x1f W0 0 zmm;
@@ -188,6 +192,9 @@ packed! {
     VPANDQ       = "vpandq"       1 1 0xdb W1 0 ymm;
     VPORQ        = "vporq"        1 1 0xeb W1 0 ymm;
     VPXORQ       = "vpxorq"       1 1 0xef W1 0 ymm;
+    VPSLLVQ      = "vpsllvq"      2 1 0x47 W1 0 ymm;
+    VPSRLVQ      = "vpsrlvq"      2 1 0x45 W1 0 ymm;
+    VPSRAVQ      = "vpsravq"      2 1 0x46 W1 0 zmm;
     VPTESTMQ     = "vptestmq"     2 1 0x27 W1 0 zmm;
     VPCMPQ       = "vpcmpq"       3 1 0x1f W1 0 zmm;
 

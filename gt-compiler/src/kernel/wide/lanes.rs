@@ -46,6 +46,9 @@ const IMIN: Op = Op::Binary(isa::VPMINSD, None);
 const AND: Op = Op::Binary(isa::VPANDD, None);
 const OR: Op = Op::Binary(isa::VPORD, None);
 const XOR: Op = Op::Binary(isa::VPXORD, None);
+/// A count of all bits or more, which a negative one is too, leaves 0 or the sign.
+const LEFT_SHIFT: Op = Op::Binary(isa::VPSLLVD, None);
+const RIGHT_SHIFT: Op = Op::Binary(isa::VPSRAVD, None);
 const SQRT: Op = Op::Unary(isa::VSQRTPS);
 const IABS: Op = Op::Unary(isa::VPABSD);
 const TO_FLOAT: Op = Op::Unary(isa::VCVTDQ2PS);

@@ -13,6 +13,7 @@ const AND: Op = Op::Binary(isa::VPANDQ, None);
 const OR: Op = Op::Binary(isa::VPORQ, None);
 /// The product of the lower halves of lanes.
 const HALF_PRODUCT: Op = Op::Binary(isa::VPMULUDQ, None);
+const LOGICAL_DOWN: Op = Op::Binary(isa::VPSRLVQ, None);
 const LESS: Op = Op::Compare(isa::VPCMPQ, Some(1));
 const MAX: Op = Op::Binary(isa::VMAXPD, None);
 const MIN: Op = Op::Binary(isa::VMINPD, None);
@@ -52,6 +53,7 @@ impl Function {
                 let less = self.make_in(Class::Mask, LESS, &[a, b]);
                 self.long_select(less, a, b)
             }
+            (Vectors::Ymm, Op::Binary(isa::VPSRAVQ, _)) => self.long_shift_down(a, b),
             (Vectors::Ymm, Op::Binary(isa::VRANGEPD, range)) => {
                 let (op, both) = if range == Some(LARGER) { (MAX, AND) } else { (MIN, OR) };
                 self.double_extremum(op, both, a, b)
@@ -80,6 +82,17 @@ impl Function {
         let (minus, negative) =
             (self.make(SUB, &[zero, a]), self.make_in(Class::Mask, LESS, &[a, zero]));
         self.long_select(negative, minus, a)
+    }
+
+    /// The bits of a negative number are turned, moved with zeros behind them, and turned again.
+    fn long_shift_down(&mut self, a: Source, count: Source) -> Source {
+        let a = self.held(a);
+        let zero = self.held(Source::Wide(0));
+        let negative = self.make_in(Class::Mask, LESS, &[a, zero]);
+        let signs = self.long_select(negative, Source::Wide(u64::MAX), zero);
+        let turned = self.make(XOR, &[a, signs]);
+        let moved = self.make(LOGICAL_DOWN, &[turned, count]);
+        self.make(XOR, &[moved, signs])
     }
 
     /// By halves; the product of the upper ones is beyond the lane.

@@ -29,6 +29,8 @@ const IMAX: Op = Op::Binary(isa::VPMAXSQ, None);
 const IMIN: Op = Op::Binary(isa::VPMINSQ, None);
 const AND: Op = Op::Binary(isa::VPANDQ, None);
 const XOR: Op = Op::Binary(isa::VPXORQ, None);
+const LEFT_SHIFT: Op = Op::Binary(isa::VPSLLVQ, None);
+const RIGHT_SHIFT: Op = Op::Binary(isa::VPSRAVQ, None);
 const SQRT: Op = Op::Unary(isa::VSQRTPD);
 const IABS: Op = Op::Unary(isa::VPABSQ);
 const TEST: Op = Op::Compare(isa::VPTESTMQ, None);
@@ -183,11 +185,17 @@ impl Function {
             Binary::Fmod => return Ok(Value::Pair(self.long_fmod(a, b))),
             Binary::Maximum => IMAX,
             Binary::Minimum => IMIN,
+            Binary::BitwiseAnd if !float => AND,
+            Binary::LeftShift if !float => LEFT_SHIFT,
+            Binary::RightShift if !float => RIGHT_SHIFT,
             Binary::Div
             | Binary::Pow
             | Binary::LogicalAnd
             | Binary::LogicalOr
-            | Binary::LogicalXor => {
+            | Binary::LogicalXor
+            | Binary::BitwiseAnd
+            | Binary::LeftShift
+            | Binary::RightShift => {
                 return Err(Unsupported("an operation on elements of eight bytes"));
             }
         };

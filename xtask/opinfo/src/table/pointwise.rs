@@ -60,6 +60,15 @@ rows! {
     "logical_and", "input other" => |a| a.x()?.logical_and(a.arg("other")?);
     "logical_or", "input other" => |a| a.x()?.logical_or(a.arg("other")?);
     "logical_xor", "input other" => |a| a.x()?.logical_xor(a.arg("other")?);
+    "bitwise_and", "input other" => |a| a.x()?.bitwise_and(a.arg("other")?);
+    "bitwise_or", "input other" => |a| a.x()?.bitwise_or(a.arg("other")?);
+    "bitwise_xor", "input other" => |a| a.x()?.bitwise_xor(a.arg("other")?);
+    "bitwise_not", "input" => |a| a.x()?.bitwise_not();
+    "bitwise_left_shift", "input other" => |a| a.x()?.bitwise_left_shift(a.arg("other")?);
+    "bitwise_right_shift", "input other" => |a| a.x()?.bitwise_right_shift(a.arg("other")?);
+    "__rand__", "input other" => |a| turned_bits(a, |x, y| y & x, |y, x| y & x)?;
+    "__ror__", "input other" => |a| turned_bits(a, |x, y| y | x, |y, x| y | x)?;
+    "__rxor__", "input other" => |a| turned_bits(a, |x, y| y ^ x, |y, x| y ^ x)?;
     "__radd__", "input other" => |a| turned(a, |x, y| y + x, |x, y| y + x, |y, x| y.add(x))?;
     "__rsub__", "input other" => |a| turned(a, |x, y| y - x, |x, y| y - x, |y, x| y.sub(x))?;
     "__rmul__", "input other" => |a| turned(a, |x, y| y * x, |x, y| y * x, |y, x| y.mul(x))?;
@@ -108,6 +117,18 @@ fn turned(
         Arg::Scalar(Scalar::F64(number)) => Ok(float(a.x()?, number)),
         Arg::Scalar(Scalar::I64(number)) => Ok(integer(a.x()?, number)),
         Arg::Scalar(Scalar::Bool(_)) => absent("a truth on the left"),
+    }
+}
+
+fn turned_bits(
+    a: &Arguments<'_>,
+    integer: fn(&DynTensor, i64) -> DynTensor,
+    tensor: fn(&DynTensor, &DynTensor) -> DynTensor,
+) -> Outcome<DynTensor> {
+    match a.arg("other")? {
+        Arg::Tensor(other) => Ok(tensor(other, a.x()?)),
+        Arg::Scalar(Scalar::I64(number)) => Ok(integer(a.x()?, number)),
+        Arg::Scalar(_) => absent("other than an integer on the left"),
     }
 }
 

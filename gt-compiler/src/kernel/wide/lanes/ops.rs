@@ -3,9 +3,9 @@
 use gt_ir::DType;
 
 use super::{
-    AND, Class, Function, IABS, IMAX, IMIN, IMUL, Inst, K_AND, K_AND_NOT, K_OR, K_XNOR, K_XOR, MAX,
-    MIN, OR, Op, RANGE_MAX, RANGE_MIN, Reg, SQRT, Source, Unsupported, Value, Vectors, call,
-    compare, icompare,
+    AND, Class, Function, IABS, IMAX, IMIN, IMUL, Inst, K_AND, K_AND_NOT, K_OR, K_XNOR, K_XOR,
+    LEFT_SHIFT, MAX, MIN, OR, Op, RANGE_MAX, RANGE_MIN, RIGHT_SHIFT, Reg, SQRT, Source,
+    Unsupported, Value, Vectors, call, compare, icompare,
 };
 use crate::kernel::{
     formulas::{Compare, FMOD_LIMIT, Formulas, TRIG_LIMIT, Trig},
@@ -109,7 +109,12 @@ impl Function {
             Binary::Lt => return Ok(Value::Mask(self.fcmp(Compare::LessThan, a, b))),
             Binary::Pow => self.two(call(host::Function::PowF32, false), a, b),
             Binary::Fmod => self.fmod(a, b),
-            Binary::LogicalAnd | Binary::LogicalOr | Binary::LogicalXor => {
+            Binary::LogicalAnd
+            | Binary::LogicalOr
+            | Binary::LogicalXor
+            | Binary::BitwiseAnd
+            | Binary::LeftShift
+            | Binary::RightShift => {
                 return Err(Unsupported("logic on floats"));
             }
         };
@@ -164,6 +169,9 @@ impl Function {
             Binary::Mul => self.either(IMUL, a, b),
             Binary::Maximum => self.either(IMAX, a, b),
             Binary::Minimum => self.either(IMIN, a, b),
+            Binary::BitwiseAnd => self.and(a, b),
+            Binary::LeftShift => self.two(LEFT_SHIFT, a, b),
+            Binary::RightShift => self.two(RIGHT_SHIFT, a, b),
             Binary::Eq => return Ok(Value::Mask(self.compared(icompare(0), a, b))),
             Binary::Lt => return Ok(Value::Mask(self.compared(icompare(1), a, b))),
             Binary::Div
@@ -181,11 +189,16 @@ impl Function {
     fn binary_bool(&mut self, op: Binary, a: Reg, b: Reg) -> Result<Reg, Unsupported> {
         let op = match op {
             Binary::Add | Binary::LogicalOr | Binary::Maximum => K_OR,
-            Binary::Mul | Binary::LogicalAnd | Binary::Minimum => K_AND,
+            Binary::Mul | Binary::LogicalAnd | Binary::Minimum | Binary::BitwiseAnd => K_AND,
             Binary::LogicalXor => K_XOR,
             Binary::Eq => K_XNOR,
             Binary::Lt => K_AND_NOT,
-            Binary::Sub | Binary::Div | Binary::Pow | Binary::Fmod => {
+            Binary::Sub
+            | Binary::Div
+            | Binary::Pow
+            | Binary::Fmod
+            | Binary::LeftShift
+            | Binary::RightShift => {
                 return Err(Unsupported("arithmetic on bool"));
             }
         };
