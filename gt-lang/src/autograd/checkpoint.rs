@@ -9,6 +9,7 @@ use gt_ir::DType;
 use super::custom::joined;
 use crate::autocast::{Autocast, autocast_dtype};
 use crate::core::DynTensor;
+use crate::core::tensor::substitute::{self, Substitutes};
 use crate::core::tensor::{Call, Edge, Rule, edge, tensor};
 use crate::error::Result;
 use crate::no_grad::{enable_grad, no_grad};
@@ -34,11 +35,11 @@ pub fn checkpoint<F>(f: F, inputs: &[&DynTensor]) -> DynTensor
 where
     F: Fn(&[DynTensor]) -> DynTensor + Send + Sync + 'static,
 {
-    let inputs: Vec<DynTensor> = inputs.iter().map(|&input| input.clone()).collect();
+    let inputs: Vec<DynTensor> = inputs.iter().map(|input| input.present()).collect();
     let session = inputs.iter().find_map(DynTensor::session);
     let rng = session.map(|session| session.rng_state());
     let output = no_grad(|| f(&inputs));
-    let rule = Recompute { f, rng, narrow: autocast_dtype() };
+    let rule = Recompute { f, rng, narrow: autocast_dtype(), substitutes: substitute::all() };
     joined(&output, &inputs, Arc::new(rule), Location::caller())
 }
 
@@ -49,6 +50,8 @@ struct Recompute<F> {
     rng: Option<(u64, u64)>,
     /// The dtype products ran in.
     narrow: Option<DType>,
+    /// What stood for leaves.
+    substitutes: Vec<Substitutes>,
 }
 
 impl<F: Fn(&[DynTensor]) -> DynTensor + Send + Sync> Rule for Recompute<F> {
@@ -66,13 +69,17 @@ impl<F: Fn(&[DynTensor]) -> DynTensor> Recompute<F> {
         let _precision = Autocast::switch(self.narrow);
         let session = inputs.iter().find_map(DynTensor::session);
         let Some((session, rng)) = session.zip(self.rng) else {
-            return enable_grad(|| (self.f)(inputs));
+            return self.tracked(inputs);
         };
         session.flush();
         let now = session.rng_state();
         session.set_rng_state(rng);
-        let output = enable_grad(|| (self.f)(inputs));
+        let output = self.tracked(inputs);
         session.set_rng_state(now);
         output
+    }
+
+    fn tracked(&self, inputs: &[DynTensor]) -> DynTensor {
+        substitute::with(self.substitutes.iter().cloned(), || enable_grad(|| (self.f)(inputs)))
     }
 }

@@ -33,7 +33,7 @@ pub trait Function: Send + Sync + 'static {
 #[must_use]
 #[track_caller]
 pub fn apply(function: impl Function, inputs: &[&DynTensor]) -> DynTensor {
-    let inputs: Vec<DynTensor> = inputs.iter().map(|&input| input.clone()).collect();
+    let inputs: Vec<DynTensor> = inputs.iter().map(|input| input.present()).collect();
     let plain: Vec<DynTensor> = inputs.iter().map(DynTensor::detach).collect();
     let output = no_grad(|| function.forward(&plain));
     if !inputs.iter().any(DynTensor::is_tracked) {

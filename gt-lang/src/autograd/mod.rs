@@ -41,7 +41,7 @@ use gt_ir::DType;
 use crate::core::DynTensor;
 use crate::core::capture::refuse;
 use crate::core::operators::tracked_change;
-use crate::core::tensor::{Leaf, Repr, TapeValue, Variable};
+use crate::core::tensor::{Leaf, Repr, TapeValue, Variable, substitute};
 use crate::error::{Error, ErrorKind, Result};
 use crate::no_grad::is_grad_enabled;
 use crate::session::Place;
@@ -120,7 +120,10 @@ impl DynTensor {
         match &self.0 {
             Repr::Plain(_) => false,
             Repr::Tracked(..) => true,
-            Repr::Variable(variable) => !variable.leaf.is_frozen(),
+            Repr::Variable(variable) => match substitute::of(variable.leaf.order) {
+                Some(substitute) => substitute.is_tracked(),
+                None => !variable.leaf.is_frozen(),
+            },
         }
     }
 
@@ -163,7 +166,7 @@ impl DynTensor {
         }
     }
 
-    fn leaf(&self) -> Option<&Arc<Leaf>> {
+    pub(crate) fn leaf(&self) -> Option<&Arc<Leaf>> {
         match &self.0 {
             Repr::Variable(variable) => Some(&variable.leaf),
             Repr::Plain(_) | Repr::Tracked(..) => None,

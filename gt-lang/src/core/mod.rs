@@ -32,6 +32,7 @@ pub(crate) mod tensor;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use arg::resolve_axis;
 pub use arg::{Arg, Axes, Size, Sizes, keepdim};
 pub use gt_ir::attr::Keep;
 pub use index::{Index, IndexList, range, step};

@@ -67,7 +67,7 @@ impl DynTensor {
     /// This tensor as a line of one element, where it has no axes and one is asked for: as in
     /// PyTorch, 0 and -1 are axes of it.
     #[track_caller]
-    pub(super) fn line(&self, axis: i64) -> Option<DynTensor> {
+    pub(crate) fn line(&self, axis: i64) -> Option<DynTensor> {
         (self.rank() == 0 && is_axis_of_scalar(axis) && self.error().is_none())
             .then(|| self.reshape([1]))
     }
@@ -200,7 +200,7 @@ pub(crate) fn try_record(op: &Op, args: &[Arg<'_>], at: Place) -> Result<DynTens
 
 fn noted(arg: &Arg<'_>) -> Noted {
     match arg {
-        Arg::Tensor(tensor) => Noted::Tensor((*tensor).clone()),
+        Arg::Tensor(tensor) => Noted::Tensor(tensor.present()),
         Arg::Scalar(scalar) => Noted::Scalar(*scalar),
     }
 }

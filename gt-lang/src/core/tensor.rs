@@ -8,6 +8,7 @@
 //! optimizer's update).
 
 mod node;
+pub(crate) mod substitute;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -111,8 +112,11 @@ impl Drop for TapeValue {
 }
 
 impl Variable {
-    /// The present value.
+    /// The present value, or that of what stands for the leaf.
     pub(crate) fn get(&self) -> Arc<TapeValue> {
+        if let Some(substitute) = substitute::of(self.leaf.order) {
+            return substitute.value();
+        }
         // Nothing can panic while the lock is held, and a replaced value is whole either way.
         self.current.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

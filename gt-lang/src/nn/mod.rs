@@ -10,6 +10,7 @@ mod buffer;
 mod conv;
 mod dropout;
 mod forward;
+mod functional_call;
 mod init;
 mod layers;
 mod module;
@@ -25,6 +26,7 @@ pub use forward::{
     Elu, Flatten, Forward, Gelu, Hardswish, Identity, LeakyRelu, LogSoftmax, Mish, Relu, Sigmoid,
     Silu, Softmax, Softplus, Tanh,
 };
+pub use functional_call::functional_call;
 pub use init::{Init, repeat};
 pub use layers::{Embedding, LayerNorm, Linear};
 pub use module::{Event, Mode, Module, Visitor, walk};

@@ -11,6 +11,7 @@ mod files;
 mod filetests;
 mod foreign;
 mod freezing;
+mod functional;
 mod images;
 mod loader;
 mod metrics;

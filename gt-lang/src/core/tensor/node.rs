@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use gt_ir::{Loc, Op, Operand, Type, ValueId};
 use smallvec::SmallVec;
 
+use super::substitute;
 use super::{DynTensor, Repr, TapeValue, Variable};
 use crate::error::Result;
 use crate::scope::{Backward, backward_signals};
@@ -176,8 +177,11 @@ pub(crate) fn edge(tensor: &DynTensor) -> Option<Edge> {
     match &tensor.0 {
         Repr::Plain(_) => None,
         Repr::Tracked(_, node) => Some(Edge::Node(node.clone())),
-        Repr::Variable(variable) if variable.leaf.is_frozen() => None,
-        Repr::Variable(variable) => Some(Edge::Leaf(variable.leaf.clone())),
+        Repr::Variable(variable) => match substitute::of(variable.leaf.order) {
+            Some(substitute) => edge(&substitute),
+            None if variable.leaf.is_frozen() => None,
+            None => Some(Edge::Leaf(variable.leaf.clone())),
+        },
     }
 }
 
