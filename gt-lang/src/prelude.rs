@@ -20,9 +20,10 @@ pub use crate::nn::{
 };
 pub use crate::no_grad::{enable_grad, no_grad};
 pub use crate::optim::{
-    Adagrad, AdagradConfig, Adam, AdamConfig, AdamW, AdamWConfig, Ema, GradScaler,
-    GradScalerConfig, Lion, LionConfig, Muon, MuonConfig, Optimizer, RAdam, RAdamConfig, RmsProp,
-    RmsPropConfig, Sgd, SgdConfig, clip_grad_norm, clip_grad_value, schedule,
+    Adafactor, AdafactorConfig, Adagrad, AdagradConfig, Adam, AdamConfig, AdamW, AdamWConfig, Ema,
+    GradScaler, GradScalerConfig, Lbfgs, LbfgsConfig, LineSearch, Lion, LionConfig, Muon,
+    MuonConfig, NAdam, NAdamConfig, Optimizer, RAdam, RAdamConfig, RmsProp, RmsPropConfig, Sgd,
+    SgdConfig, clip_grad_norm, clip_grad_value, schedule,
 };
 pub use crate::session::{Session, manual_seed};
 pub use crate::state::{StateDict, Stateful};

@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 use std::panic::Location;
 
-use gt_ir::{Element, HostTensor};
+use gt_ir::{DType, Element, HostTensor};
 
 use crate::core::DynTensor;
 use crate::error::{Error, ErrorKind, Result};
@@ -179,11 +179,25 @@ impl<'a> Misfits<'a> {
     /// Complains of a value that cannot take the place of a tensor: shapes must agree, dtypes may
     /// differ among floats.
     pub(crate) fn compare(&mut self, name: &str, value: Option<&HostTensor>, into: &DynTensor) {
-        let (Some(value), into) = (value, into.ty()) else { return };
-        let dtypes = value.ty().dtype == into.dtype
-            || (value.ty().dtype.is_float() && into.dtype.is_float());
-        if !value.ty().shape.same_sizes(&into.shape) || !dtypes {
-            self.lines.push(format!("{name}: is {into}, but the state has {}", value.ty()));
+        if let Some(value) = value {
+            self.compare_sizes(name, value, into.dtype(), &into.sizes());
+        }
+    }
+
+    /// As [`Misfits::compare`], for a tensor of this dtype and these sizes.
+    pub(crate) fn compare_sizes(
+        &mut self,
+        name: &str,
+        value: &HostTensor,
+        dtype: DType,
+        sizes: &[usize],
+    ) {
+        let found = value.ty();
+        let is_alike = found.dtype == dtype || (found.dtype.is_float() && dtype.is_float());
+        if found.shape.sizes() != sizes || !is_alike {
+            let sizes: Vec<String> = sizes.iter().map(usize::to_string).collect();
+            let wanted = format!("{dtype}[{}]", sizes.join(","));
+            self.lines.push(format!("{name}: is {wanted}, but the state has {found}"));
         }
     }
 

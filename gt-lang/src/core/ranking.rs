@@ -154,6 +154,34 @@ impl DynTensor {
         (self.gather(axis, &place).squeeze(axis), place.squeeze(axis))
     }
 
+    /// The most frequent element along `axis`, the smallest of several, and where it stands, the
+    /// last of equals; each NaN counts by itself. The axis disappears.
+    #[must_use]
+    #[track_caller]
+    pub fn mode(&self, axis: i64) -> (DynTensor, DynTensor) {
+        if let Some(line) = self.line(axis) {
+            return line.mode(0);
+        }
+        let n = self.size(axis);
+        if n == 0 {
+            let fault = self.record_with(|ty| {
+                resolve_axis("mode", axis, ty)?;
+                let message = format!("mode: axis {axis} of {ty} has no elements");
+                Err(OpError::new(message).hint("the most frequent is one of them"))
+            });
+            return (fault.clone(), fault);
+        }
+        let (sorted, order) = self.detach().sort(axis, false);
+        let (early, late) = (sorted.narrow(axis, 0, n - 1), sorted.narrow(axis, 1, n - 1));
+        let at = sorted.positions("mode", axis);
+        // Where each run of equals begins, so how long it is up to each element.
+        let begins = early.ne(&late).where_(&at.narrow(axis, 1, n - 1), 0);
+        let begins = DynTensor::cat([at.narrow(axis, 0, 1), begins], axis);
+        let longest = (at - begins.cummax(axis).0).argmax(axis).unsqueeze(axis);
+        let place = order.gather(axis, &longest);
+        (self.gather(axis, &place).squeeze(axis), place.squeeze(axis))
+    }
+
     /// How often each of the classes `0..classes` occurs, as `i64`. A class beyond is an error of
     /// the next read. PyTorch's `bincount`, whose size depends on the values, with its size given.
     #[must_use]

@@ -8,6 +8,7 @@ mod attention;
 mod classes;
 mod conv;
 mod conv_transpose;
+mod ctc;
 mod einsum;
 mod loss;
 mod normalization;
@@ -15,6 +16,7 @@ pub(crate) mod precision;
 mod probability;
 mod ranking_loss;
 mod resize;
+mod scatter;
 mod special;
 #[cfg(test)]
 mod tests;
@@ -28,6 +30,7 @@ pub use conv::{
     Convolution, Pooling, avg_pool1d, avg_pool2d, conv1d, conv2d, max_pool1d, max_pool2d,
 };
 pub use conv_transpose::{conv_transpose1d, conv_transpose2d};
+pub use ctc::{Ctc, ctc_loss};
 pub use einsum::einsum;
 pub use loss::{
     huber_loss, l1_loss, l1_loss_with, mse_loss, mse_loss_with, smooth_l1_loss, smooth_l1_loss_with,
@@ -47,6 +50,7 @@ pub use ranking_loss::{
 pub use resize::{
     PadMode, adaptive_avg_pool2d, pad_with, pixel_shuffle, upsample_bilinear2d, upsample_nearest2d,
 };
+pub use scatter::ScatterReduce;
 
 use crate::core::DynTensor;
 

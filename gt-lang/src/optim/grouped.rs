@@ -20,6 +20,12 @@ pub trait Rule: Clone {
     /// PyTorch's names of the tensors kept for each parameter.
     const SLOTS: &'static [&'static str];
 
+    /// The sizes of the tensor in a slot, of a parameter of these sizes: the same, unless a rule
+    /// says otherwise. What is restored must have them.
+    fn slot_sizes(_slot: usize, sizes: &[usize]) -> Vec<usize> {
+        sizes.to_vec()
+    }
+
     /// The parameter after one step; `slots.step` counts this one. Must record the same
     /// instructions in each step.
     fn update(&self, param: &DynTensor, grad: &DynTensor, slots: &mut Slots) -> DynTensor;
@@ -280,7 +286,8 @@ fn restored<R: Rule>(
     let mut slots = Slots { step, ..Slots::default() };
     for (at, slot) in R::SLOTS.iter().enumerate() {
         let Some(value) = state.get(&name(slot)) else { continue };
-        misfits.compare(&name(slot), Some(value), param);
+        let sizes = R::slot_sizes(at, &param.sizes());
+        misfits.compare_sizes(&name(slot), value, param.dtype(), &sizes);
         // The dtype saved is the dtype needed: moments need not have their parameter's.
         let session = param.session();
         let _entered = session.as_ref().map(Session::enter);
@@ -290,7 +297,7 @@ fn restored<R: Rule>(
 }
 
 /// Ends a step of the session the parameters live in, or of each if there are several.
-fn end_step(params: &[DynTensor]) {
+pub(super) fn end_step(params: &[DynTensor]) {
     let mut ended: Vec<Session> = Vec::new();
     for session in params.iter().filter_map(DynTensor::session) {
         if !ended.iter().any(|s| s.is(&session)) {
@@ -302,7 +309,7 @@ fn end_step(params: &[DynTensor]) {
 
 /// The gradient of a parameter; `None` when there is none to follow.
 #[track_caller]
-fn gradient(op: &str, param: &DynTensor) -> Result<Option<DynTensor>> {
+pub(super) fn gradient(op: &str, param: &DynTensor) -> Result<Option<DynTensor>> {
     if !param.is_leaf() {
         let message = format!(
             "{op}: the parameter {} is not a leaf, so its value cannot be replaced",

@@ -9,13 +9,16 @@
 //! gradient are left alone; a parameter listed twice is updated once. Hyperparameters are literals
 //! of the tape, so changing one does not make a new plan.
 
+mod adafactor;
 mod adagrad;
 mod adam;
 mod clip;
 mod ema;
 mod grouped;
+mod lbfgs;
 mod lion;
 mod muon;
+mod nadam;
 mod pytorch;
 mod radam;
 mod rmsprop;
@@ -24,14 +27,18 @@ pub mod schedule;
 mod sgd;
 #[cfg(test)]
 mod tests;
+mod wolfe;
 
+pub use adafactor::{Adafactor, AdafactorConfig};
 pub use adagrad::{Adagrad, AdagradConfig};
 pub use adam::{Adam, AdamConfig, AdamW, AdamWConfig, Amsgrad};
 pub use clip::{clip_grad_norm, clip_grad_value};
 pub use ema::Ema;
 pub use grouped::{Grouped, Rule, Slots};
+pub use lbfgs::{Lbfgs, LbfgsConfig, LineSearch};
 pub use lion::{Lion, LionConfig};
 pub use muon::{Muon, MuonConfig};
+pub use nadam::{Decay, NAdam, NAdamConfig};
 pub use radam::{RAdam, RAdamConfig};
 pub use rmsprop::{Centered, RmsProp, RmsPropConfig};
 pub use scaler::{GradScaler, GradScalerConfig};

@@ -38,6 +38,8 @@ fn setting(field: &str) -> &str {
     match field {
         "betas.0" => "beta1",
         "betas.1" => "beta2",
+        "eps.0" => "eps1",
+        "eps.1" => "eps2",
         other => other,
     }
 }

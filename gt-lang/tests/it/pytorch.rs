@@ -54,9 +54,12 @@ fn grouped<R: Rule + 'static>(
         for (name, value) in settings.as_object().unwrap() {
             match value {
                 Value::Number(_) => optimizer.set(group, name, value.as_f64().unwrap()).unwrap(),
-                Value::Array(betas) => {
-                    optimizer.set(group, "beta1", betas[0].as_f64().unwrap()).unwrap();
-                    optimizer.set(group, "beta2", betas[1].as_f64().unwrap()).unwrap();
+                Value::Array(pair) => {
+                    let word = if name == "betas" { "beta" } else { name };
+                    for (i, value) in pair.iter().enumerate() {
+                        let value = value.as_f64().unwrap();
+                        optimizer.set(group, &format!("{word}{}", i + 1), value).unwrap();
+                    }
                 }
                 _ => assert!(value.is_boolean()),
             }
@@ -80,6 +83,12 @@ fn optimizer(name: &str, s: &Settings<'_>, a: &DynTensor, b: &DynTensor) -> Box<
         "adagrad" => grouped(s, both, AdagradConfig::default()),
         "lion" => grouped(s, both, LionConfig::default()),
         "radam" => grouped(s, both, RAdamConfig::default()),
+        "nadam" => {
+            let is_decoupled = s.get("decoupled_weight_decay").is_some();
+            let decay = if is_decoupled { Decay::Decoupled } else { Decay::Gradient };
+            grouped(s, both, NAdamConfig { decay, ..NAdamConfig::default() })
+        }
+        "adafactor" => grouped(s, both, AdafactorConfig::default()),
         other => panic!("{other}"),
     }
 }
@@ -126,6 +135,144 @@ fn optimizers_are_pytorchs_and_go_on_after_a_restart() {
             }
         });
     }
+}
+
+#[test]
+fn adafactor_of_matrices_is_pytorchs_and_goes_on_after_a_restart() {
+    let want = fixture(include_str!("../fixtures/adafactor.json"));
+    run(|| {
+        let a = DynTensor::from([[0.7, -1.2, 0.05], [0.3, -0.4, 1.1]]).requires_grad();
+        let b = [[[0.9, 0.2], [-0.6, 0.1]], [[0.4, 1.3], [0.3, -0.7]]];
+        let b = DynTensor::from(b).requires_grad();
+        let config = AdafactorConfig { lr: 0.1, weight_decay: 0.1, ..Default::default() };
+        let mut optimizer = Adafactor::new([a.clone(), b.clone()], config);
+        for step in 1..=20 {
+            one_step(&mut optimizer, &a, &b, step);
+            if step == 7 {
+                let state = optimizer.state_dict().unwrap();
+                let rows = state.get("state.1.row_var").unwrap().ty();
+                assert_eq!(rows.to_string(), "f64[2,2,1]");
+                optimizer = Adafactor::new([a.clone(), b.clone()], config);
+                optimizer.load_state_dict(&state).unwrap();
+                let turned = Adafactor::new([b.clone(), a.clone()], config).load_state_dict(&state);
+                let text = turned.unwrap_err().to_string();
+                assert!(text.contains("state.0.row_var: is f64[2,2,1], but"), "{text}");
+            }
+        }
+        close(&a.to_vec::<f64>().unwrap(), &numbers(&want["a"]), "a");
+        close(&b.to_vec::<f64>().unwrap(), &numbers(&want["b"]), "b");
+    });
+}
+
+#[test]
+fn lbfgs_is_pytorchs_and_goes_on_after_a_restart() {
+    let cases = fixture(include_str!("../fixtures/lbfgs.json"));
+    for case in cases.as_array().unwrap() {
+        let settings = Settings(&case["settings"]);
+        let is_searching = case["settings"].get("line_search_fn").is_some();
+        let d = LbfgsConfig::default();
+        let config = LbfgsConfig {
+            lr: settings.number("lr", d.lr),
+            max_iter: settings.whole("max_iter", 20) as usize,
+            max_eval: case["settings"].get("max_eval").map(|n| n.as_u64().unwrap() as usize),
+            history_size: settings.whole("history_size", 100) as usize,
+            line_search: if is_searching { LineSearch::StrongWolfe } else { LineSearch::None },
+            ..d
+        };
+        run(|| {
+            let (a, b) = leaves();
+            let valley = || {
+                let (early, late) = (a.narrow(0, 0, 2), a.narrow(0, 1, 2));
+                let steep = (&late - early.square()).square() * 100.0;
+                (steep + (1.0 - early).square()).sum(..) + b.pow(4).sum(..)
+            };
+            let weights = DynTensor::from([1.0, 2.0, 3.0]);
+            let bowl = || {
+                (a.square() * &weights).sum(..) + b.square().sum(..) + a.sum(..) * b.sum(..) / 8.0
+            };
+            let loss = || if case["name"] == "valley" { valley() } else { bowl() };
+            let mut optimizer = Lbfgs::new([a.clone(), b.clone()], config);
+            for (i, want) in case["steps"].as_array().unwrap().iter().enumerate() {
+                let before = optimizer.step(loss).unwrap();
+                let want = numbers(want);
+                let what = format!("{} {} step {i}", case["name"], case["settings"]);
+                let got = [vec![before], values(&a, &b)].concat();
+                let near = |(g, w): (&f64, &f64)| (g - w).abs() <= 1e-6 * (1e-3 + w.abs());
+                assert!(got.iter().zip(&want).all(near), "{what}: {got:?} is not {want:?}");
+                if i == 2 {
+                    let state = optimizer.state_dict().unwrap();
+                    optimizer = Lbfgs::new([a.clone(), b.clone()], config);
+                    optimizer.load_state_dict(&state).unwrap();
+                    assert_eq!(optimizer.state_dict().unwrap(), state, "{what}");
+                }
+            }
+        });
+    }
+}
+
+#[test]
+fn lbfgs_says_what_it_cannot_optimize() {
+    run(|| {
+        let x = DynTensor::from([1.0, 2.0]).requires_grad();
+        let mut none = Lbfgs::new([], LbfgsConfig::default());
+        let error = none.step(|| x.square().sum(..)).unwrap_err();
+        assert_eq!(error.message(), "lbfgs: there are no parameters");
+        let mut optimizer = Lbfgs::new([x.clone(), x.clone()], LbfgsConfig::default());
+        assert_eq!(optimizer.parameters().len(), 1);
+        assert!(optimizer.step(|| x.square()).is_err(), "no single number");
+        assert!(optimizer.step(|| x.detach().sum(..)).is_err(), "no parameter");
+        // A loss that is no number moves nothing for ever.
+        assert!(optimizer.step(|| (x.sum(..) * f64::NAN).sum(..)).unwrap().is_nan());
+        let state = Lbfgs::new([x.clone()], LbfgsConfig::default()).state_dict().unwrap();
+        let mut other = state.clone();
+        other.insert(
+            "state.0.d",
+            HostTensor::from_vec(vec![0.0; 3], "[3]".parse().unwrap()).unwrap(),
+        );
+        let error = optimizer.load_state_dict(&other).unwrap_err().to_string();
+        assert!(error.contains("missing: state.0.prev_flat_grad"), "{error}");
+        assert!(error.contains("state.0.d: is f64[2], but the state has f64[3]"), "{error}");
+    });
+}
+
+#[test]
+fn ctc_is_pytorchs() {
+    let data = fixture(include_str!("../fixtures/ctc.json"));
+    let (targets, inputs) = ([[1i64, 1, 2], [3, 2, 1], [2, 0, 0], [1, 2, 3]], [6i64, 4, 5, 2]);
+    run(|| {
+        let (mut targets, inputs) = (DynTensor::from(targets), DynTensor::from(inputs));
+        let lengths = DynTensor::from([3i64, 3, 0, 3]);
+        for case in data["cases"].as_array().unwrap() {
+            let reduction = match case["reduction"].as_str().unwrap() {
+                "none" => Reduction::None,
+                "sum" => Reduction::Sum,
+                _ => Reduction::Mean,
+            };
+            let how =
+                Ctc { blank: case["blank"].as_i64().unwrap(), zero_infinity: true, reduction };
+            let x = DynTensor::from_vec(numbers(&data["x"]), [6, 4, 5]).requires_grad();
+            let loss = ctc_loss(&x.log_softmax(-1), &targets, &inputs, &lengths, &how);
+            loss.sum(..).backward().unwrap();
+            let what = format!("{how:?}");
+            close(&loss.to_vec::<f64>().unwrap(), &numbers(&case["loss"]), &what);
+            close(&x.grad().unwrap().to_vec::<f64>().unwrap(), &numbers(&case["grad"]), &what);
+            // What is behind a target does not matter.
+            targets = targets.slice_assign((2, ..), -7);
+        }
+        let x = DynTensor::from_vec(numbers(&data["x"]), [6, 4, 5]).log_softmax(-1);
+        let plain = Ctc { reduction: Reduction::None, ..Ctc::default() };
+        let all = ctc_loss(&x, &targets, &inputs, &lengths, &plain).to_vec::<f64>().unwrap();
+        assert_eq!(all[3], f64::INFINITY, "three labels in two inputs");
+        let at = |x: &DynTensor| x.slice(0);
+        let first = at(&x.transpose(0, 1));
+        let one = ctc_loss(&first, &at(&targets), &at(&inputs), &at(&lengths), &plain);
+        close(&one.to_vec::<f64>().unwrap(), &all[..1], "without a batch");
+        let zero = DynTensor::from([0i64; 4]);
+        let nothing = ctc_loss(&x, &targets, &zero, &zero, &plain).to_vec::<f64>().unwrap();
+        assert_eq!(nothing, [0.0; 4], "nothing of nothing");
+        let text = ctc_loss(&x, &at(&targets), &inputs, &lengths, &plain).error().unwrap();
+        assert!(text.message().starts_with("ctc_loss: got f64[6,4,5], i64[3], i64[4]"), "{text}");
+    });
 }
 
 #[test]

@@ -134,6 +134,15 @@ fn ranking_counting_and_products_are_pytorchs() {
             [-3, -2, -1, 0, 1, 2, 3, 4].iter().map(|&k| cube.diagonal(k)).collect();
         check("diagonal", &diagonals);
         check("trace", &[y.slice((.., ..2)).trace()]);
+        check("mode", &both(numbers.mode(1)));
+        check("mode down", &both(numbers.mode(0)));
+        let to = DynTensor::from([[2i64, 0, 2, 2, 2], [1, 1, 0, 1, 3]]);
+        let src = DynTensor::from([[-1.0, 3.0, 0.5, 8.0, 0.0], [2.0, 5.0, -5.0, 5.0, 7.0]]);
+        use gt::functional::ScatterReduce::{Amax, Amin, Mean, Prod, Sum};
+        let all = [Sum, Prod, Mean, Amax, Amin].into_iter().flat_map(|how| {
+            [true, false].map(|own| numbers.scatter_reduce(1, &to, &src, how, own))
+        });
+        check("scatter_reduce", &all.collect::<Vec<_>>());
         check("cross", &[y.cross(&z, 1)]);
         check("kron", &[y.kron(&z), cube.kron(&y)]);
         check(

@@ -22,6 +22,7 @@ rows! {
     "nn.functional.margin_ranking_loss", "input other target margin=0 size_average=None reduce=None reduction=mean" => |a| margin_ranking_loss(a.x()?, a.t("other")?, a.t("target")?, a.float("margin")?, reduction(a)?);
     "nn.functional.triplet_margin_loss", "input positive negative margin=1.0 p=2 eps=1e-6 swap=False size_average=None reduce=None reduction=mean" => |a| triplet_margin_loss(a.x()?, a.t("positive")?, a.t("negative")?, &triplet(a)?);
     "nn.functional.cosine_embedding_loss", "input other target margin=0 size_average=None reduce=None reduction=mean" => |a| cosine_embedding_loss(a.x()?, a.t("other")?, a.t("target")?, a.float("margin")?, reduction(a)?);
+    "nn.functional.ctc_loss", "input targets input_lengths target_lengths blank=0 reduction=mean zero_infinity=False" => |a| ctc(a)?;
     "nn.functional.scaled_dot_product_attention", "input key value attn_mask=None dropout_p=0.0 is_causal=False scale=None enable_gqa=False" => |a| attention(a)?;
     "nn.functional.conv1d", "input weight bias=None stride=1 padding=0 dilation=1 groups=1" => |a| conv1d(a.x()?, a.t("weight")?, a.maybe("bias")?, convolution(a)?);
     "nn.functional.conv2d", "input weight bias=None stride=1 padding=0 dilation=1 groups=1" => |a| conv2d(a.x()?, a.t("weight")?, a.maybe("bias")?, convolution(a)?);
@@ -68,6 +69,24 @@ fn reduction(a: &Arguments<'_>) -> Outcome<Reduction> {
         "none" => Ok(Reduction::None),
         other => absent(format!("the reduction {other}")),
     }
+}
+
+/// Lengths are a list or a tensor.
+fn ctc(a: &Arguments<'_>) -> Outcome<DynTensor> {
+    let lengths = |name: &str| match a.value(name).as_array() {
+        Some(all) => {
+            let n = all.len();
+            a.ints(name).map(|all| DynTensor::from_vec(all, [n]))
+        }
+        None => a.t(name).cloned(),
+    };
+    if a.t("targets")?.rank() + 1 != a.x()?.rank() {
+        return absent("targets one after the other");
+    }
+    let (zero_infinity, reduction) = (a.truth("zero_infinity"), reduction(a)?);
+    let how = Ctc { blank: a.int("blank")?, zero_infinity, reduction };
+    let (inputs, targets) = (lengths("input_lengths")?, lengths("target_lengths")?);
+    Ok(ctc_loss(a.x()?, a.t("targets")?, &inputs, &targets, &how))
 }
 
 /// Losses over classes, which are axis 1 in PyTorch and the last axis in GT.

@@ -2,6 +2,7 @@
 
 use gt::DynTensor;
 use gt::core::Index;
+use gt::functional::ScatterReduce;
 
 use super::rows;
 use crate::arguments::{Arguments, Outcome, absent};
@@ -13,6 +14,11 @@ rows! {
     "index_copy", "input dim index source" => |a| a.x()?.index_copy(a.int("dim")?, a.t("index")?, a.t("source")?);
     "scatter", "input dim index src reduce=None" => |a| a.x()?.scatter(a.int("dim")?, a.t("index")?, a.t("src")?);
     "scatter_add", "input dim index src" => |a| a.x()?.scatter_add(a.int("dim")?, a.t("index")?, a.t("src")?);
+    "scatter_reduce/sum", "input dim index src reduce include_self=True" => |a| reduced(a)?;
+    "scatter_reduce/prod", "input dim index src reduce include_self=True" => |a| reduced(a)?;
+    "scatter_reduce/mean", "input dim index src reduce include_self=True" => |a| reduced(a)?;
+    "scatter_reduce/amax", "input dim index src reduce include_self=True" => |a| reduced(a)?;
+    "scatter_reduce/amin", "input dim index src reduce include_self=True" => |a| reduced(a)?;
     "nn.functional.embedding", "weight input padding_idx=None max_norm=None norm_type=2 scale_grad_by_freq=False sparse=False" => |a| embedding(a)?;
     "nn.functional.one_hot", "input num_classes=-1" => |a| a.x()?.one_hot(a.size("num_classes")?);
     "masked_select", "input mask" => |a| a.x()?.masked_select(a.t("mask")?)?;
@@ -23,6 +29,19 @@ rows! {
     "slice", "input dim=0 start=None end=None step=1" => |a| a.x()?.slice(at(a, range(a))?);
     "slice_scatter", "input src dim=0 start=None end=None step=1" => |a| a.x()?.slice_assign(at(a, range(a))?, a.t("src")?);
     "select_scatter", "input src dim index" => |a| a.x()?.slice_assign(at(a, Index::At(a.int("index")?))?, a.t("src")?);
+}
+
+fn reduced(a: &Arguments<'_>) -> Outcome<DynTensor> {
+    let reduce = match a.text("reduce") {
+        "sum" => ScatterReduce::Sum,
+        "prod" => ScatterReduce::Prod,
+        "mean" => ScatterReduce::Mean,
+        "amax" => ScatterReduce::Amax,
+        "amin" => ScatterReduce::Amin,
+        other => return absent(format!("the reduction {other}")),
+    };
+    let (index, src) = (a.t("index")?, a.t("src")?);
+    Ok(a.x()?.scatter_reduce(a.int("dim")?, index, src, reduce, a.truth("include_self")))
 }
 
 /// Whole axes before axis `dim`.

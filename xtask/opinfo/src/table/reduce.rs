@@ -27,6 +27,7 @@ rows! {
     "std", "input dim=None unbiased=None keepdim=False correction=1" => |a| a.x()?.std_with(a.axes()?, correction(a)?);
     "var/unbiased", "input unbiased=True" => |a| a.x()?.var_with(.., correction(a)?);
     "std/unbiased", "input unbiased=True" => |a| a.x()?.std_with(.., correction(a)?);
+    "mode", "input dim=-1 keepdim=False" => |a| mode(a)?;
     "median", "input dim=None keepdim=False" => |a| median(a)?;
     "softmax", "input dim dtype=None" => |a| typed(a)?.softmax(a.int("dim")?);
     "softmax/with_dtype", "input dim dtype=None" => |a| typed(a)?.softmax(a.int("dim")?);
@@ -102,6 +103,13 @@ fn correction(a: &Arguments<'_>) -> Outcome<f64> {
 }
 
 /// Along an axis with positions, or over all elements without positions.
+fn mode(a: &Arguments<'_>) -> Outcome<(DynTensor, DynTensor)> {
+    let (axis, keeps) = (a.int("dim")?, a.truth("keepdim") && a.x()?.rank() > 0);
+    let (value, place) = a.x()?.mode(axis);
+    let kept = |x: DynTensor| if keeps { x.unsqueeze(axis) } else { x };
+    Ok((kept(value), kept(place)))
+}
+
 fn median(a: &Arguments<'_>) -> Outcome<Vec<DynTensor>> {
     if a.is_none("dim") {
         return Ok(vec![a.x()?.reshape([-1]).median(0).0]);

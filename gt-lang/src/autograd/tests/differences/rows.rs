@@ -74,6 +74,11 @@ fn pointwise(rng: &mut Rng) -> Vec<Case> {
     cases
 }
 
+/// Positions of which one is named twice, and one never.
+fn to() -> DynTensor {
+    DynTensor::from_vec(vec![2_i64, 0, 2, 1, 1, 1], [2, 3])
+}
+
 fn at(places: [i64; 2]) -> DynTensor {
     DynTensor::from_vec(places.to_vec(), [2])
 }
@@ -117,6 +122,21 @@ fn statistics() -> Vec<Case> {
     cases.push(case("kron", &two, |x| x[0].kron(&x[1])));
     cases.push(case("tensordot", &two, |x| x[0].tensordot(&x[1], &[1], &[-1])));
     cases.push(case("cdist", &two, |x| x[0].cdist(&(&x[1] + 4.0), 2.0)));
+    use f::ScatterReduce::{Amax, Amin, Mean, Prod, Sum};
+    for how in [Sum, Mean, Prod, Amax, Amin] {
+        let scattered =
+            move |own: bool| move |x: &[DynTensor]| x[0].scatter_reduce(1, &to(), &x[1], how, own);
+        cases.push(case(format!("scatter_reduce {how:?}"), &two, scattered(true)));
+        cases.push(case(format!("scatter_reduce {how:?}, without"), &two, scattered(false)));
+    }
+    cases.push(case("mode", &two[..1], |x| x[0].mode(1).0));
+    let labels = || DynTensor::from_vec(vec![1_i64, 1, 0], [1, 3]);
+    let length = |n: i64| DynTensor::from_vec(vec![n], [1]);
+    let ctc = move |x: &[DynTensor]| {
+        let how = f::Ctc { blank: 2, ..f::Ctc::default() };
+        f::ctc_loss(&x[0].log_softmax(-1), &labels(), &length(5), &length(2), &how)
+    };
+    cases.push(case("ctc_loss", &[(&[5, 1, 3], Any)], ctc));
     let put: [(&[usize], Domain); 2] = [(&[4, 3], Any), (&[2, 3], Any)];
     cases.push(case("index_put", &put, |x| x[0].index_put(&[&at([3, 0])], &x[1])));
     let add = |x: &[DynTensor]| x[0].index_put_accumulate(&[&at([-1, 3])], &x[1]);
