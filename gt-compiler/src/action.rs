@@ -55,6 +55,7 @@ pub(crate) fn action(op: &Op) -> Action {
         | Primitive::Eigh(_)
         | Primitive::Svd(_)
         | Primitive::MatrixExp
+        | Primitive::Fft(_)
         | Primitive::Gather(_)
         | Primitive::ScatterAdd(_)
         | Primitive::IndexSelect(_)

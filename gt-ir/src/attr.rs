@@ -17,7 +17,7 @@ use smallvec::SmallVec;
 use crate::shape::MAX_RANK;
 
 pub use choices::{Attention, AttentionGrad, AttentionInput, Axes, Diagonal, Groups, Order};
-pub use matrices::{Eigen, Extent, Spectrum, Triangle};
+pub use matrices::{Direction, Eigen, Extent, Spectrum, Triangle};
 pub use windows::{Conv, Fold, Pool, Window};
 
 /// An attribute's text form: `parse` reads exactly what `print` writes.

@@ -11,9 +11,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     attr::{
-        Attention, AttentionGrad, Attr, Axes, Axis, AxisSet, Classes, Conv, Diagonal, Eigen,
-        Extent, Fold, Groups, Order, Pad, Perm, Pool, Reduce, ReduceOne, Slice, Spectrum, Swap,
-        Trailing, Triangle, Window,
+        Attention, AttentionGrad, Attr, Axes, Axis, AxisSet, Classes, Conv, Diagonal, Direction,
+        Eigen, Extent, Fold, Groups, Order, Pad, Perm, Pool, Reduce, ReduceOne, Slice, Spectrum,
+        Swap, Trailing, Triangle, Window,
     },
     dtype::DType,
     emit::Emit,
@@ -460,6 +460,10 @@ primitive {
     "svd"         = Svd(Spectrum), Matrix,  Exactly(1), matrices::infer_svd, Rule(matrices::svd_grad) => KeepsAll;
     /// The exponential of a square matrix, the sum of `x^k / k!`.
     "matrix_exp"  = MatrixExp,   Matrix,    Exactly(1), matrices::infer_square, Rule(matrices::exp_grad);
+    /// The discrete Fourier transform of `n` complex numbers, rows of a real and an imaginary part:
+    /// element k is the sum of `x_j exp(-2 pi i j k / n)`, with plus in the exponent for `inverse`.
+    /// Neither divides by n.
+    "fft"         = Fft(Direction), Matrix, Exactly(1), matrices::infer_fft, Rule(matrices::fft_grad);
 
     /// The same elements, in row-major order, in another shape of the same size.
     "reshape"     = Reshape(Shape), Move,   Exactly(1), ty::reshape,    Rule(g::reshape) => Shard(sh::reshape);

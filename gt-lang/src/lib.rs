@@ -17,6 +17,7 @@ pub mod data;
 pub mod debug;
 pub mod distributions;
 pub mod error;
+pub mod fft;
 pub mod functional;
 pub mod init;
 pub mod io;

@@ -32,7 +32,7 @@ pub use crate::typed::{
     Tensor, cat, stack,
 };
 pub use crate::{
-    T, autograd, debug, dims, distributions, functional, init, io, linalg, shape, signal,
+    T, autograd, debug, dims, distributions, fft, functional, init, io, linalg, shape, signal,
 };
 pub use gt_ir::{DType, HostTensor};
 pub use gt_macros::{Module, seq};

@@ -76,6 +76,9 @@ RESULTS = {
     "linalg.eigh": lambda results: (results[0], results[1].abs()),
     "linalg.svd": unsigned_svd,
     "linalg.lstsq/grad_oriented": lambda results: results[0],
+    "fft.fft": torch.view_as_real,
+    "fft.ifft": torch.view_as_real,
+    "fft.rfft": torch.view_as_real,
 }
 
 

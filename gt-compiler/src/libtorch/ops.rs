@@ -181,7 +181,8 @@ fn primitive(op: &Op, args: &[&Tensor], out: Type, device: Device) -> Made {
         | Primitive::Qr(_)
         | Primitive::Eigh(_)
         | Primitive::Svd(_)
-        | Primitive::MatrixExp => matrices::run(primitive, args, out)?,
+        | Primitive::MatrixExp
+        | Primitive::Fft(_) => matrices::run(primitive, args, out)?,
         Primitive::Reshape(shape) => arg(0)?.f_reshape(sizes(&shape).as_slice())?,
         Primitive::Permute(perm) => {
             arg(0)?.f_permute(perm.axes().map(|a| a as i64).collect::<Sizes>().as_slice())?

@@ -4,7 +4,7 @@
 use gt_compiler::torch::ops::Arg;
 use gt_ir::{
     Op,
-    attr::{Eigen, Extent, Spectrum},
+    attr::{Direction, Eigen, Extent, Spectrum},
 };
 use tch::{Kind, TchError, Tensor};
 
@@ -54,6 +54,14 @@ pub(crate) fn own(
         Op::Eigh(Eigen::Values) => a.f_linalg_eigvalsh("L")?,
         Op::Svd(Spectrum::Values) => a.f_svd(true, true)?.1,
         Op::Eigh(Eigen::Vectors) | Op::Svd(_) => return Ok(None), // Signs are arbitrary.
+        Op::Fft(direction) => {
+            let numbers = a.f_contiguous()?.f_view_as_complex()?;
+            let transformed = match direction {
+                Direction::Forward => numbers.f_fft_fft(None::<i64>, -1, "backward")?,
+                Direction::Inverse => numbers.f_fft_ifft(None::<i64>, -1, "forward")?,
+            };
+            transformed.f_view_as_real()?
+        }
         Op::MatrixExp => a.f_linalg_matrix_exp()?,
         Op::Pinv => a.f_linalg_pinv_atol_rtol_float(None::<f64>, given(args, 1).as_f64(), false)?,
         _ => return Ok(None),

@@ -179,6 +179,7 @@ pub(crate) fn own(op: &Op, args: &[Arg<'_>]) -> Result<Option<Tensor>, TchError>
         | Op::Eigh(_)
         | Op::Svd(_)
         | Op::MatrixExp
+        | Op::Fft(_)
         | Op::Pinv => return matrices::own(op, args, &tensors),
         Op::Iota(_) | Op::Rand(_) | Op::Randn(_) | Op::Randint(_) | Op::Full(_) | Op::Arange(_) => {
             return source(op, args, ty);

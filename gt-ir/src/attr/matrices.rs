@@ -97,4 +97,23 @@ words! {
         /// A vector for each value.
         Vectors = "vectors",
     }
+
+    /// The sign of the exponent of a Fourier transform: `forward` or `inverse`.
+    Direction, "forward or inverse" {
+        /// Minus, from times to frequencies.
+        Forward = "forward",
+        /// Plus, back again.
+        Inverse = "inverse",
+    }
+}
+
+impl Direction {
+    /// The other one.
+    #[must_use]
+    pub const fn turned(self) -> Direction {
+        match self {
+            Direction::Forward => Direction::Inverse,
+            Direction::Inverse => Direction::Forward,
+        }
+    }
 }

@@ -48,7 +48,8 @@ pub(super) fn primitive(op: &Op, args: &[&Array], out: Type) -> Result<Array, Ev
         | Primitive::Qr(_)
         | Primitive::Eigh(_)
         | Primitive::Svd(_)
-        | Primitive::MatrixExp => matrices::run(op, out, args),
+        | Primitive::MatrixExp
+        | Primitive::Fft(_) => matrices::run(op, out, args),
         Primitive::Reshape(_) => Ok(movement::reshape(out, arg(0)?)),
         Primitive::Permute(perm) => {
             Ok(movement::permute(out, arg(0)?, &perm.axes().collect::<Vec<_>>()))

@@ -8,10 +8,13 @@
 //! their sizes, and starts no thread.
 //!
 //! The methods are those of the textbook (Golub and Van Loan), in plain loops over rows. They are
-//! meant for matrices of some hundred rows; nothing here is blocked for caches.
+//! meant for matrices of some hundred rows; nothing here is blocked for caches. Fourier transforms
+//! are `rustfft`'s, whose sines are the platform's: their last bits may differ from machine to
+//! machine.
 
 mod eigen;
 mod exp;
+mod fourier;
 mod lu;
 mod qr;
 mod svd;
@@ -19,7 +22,7 @@ mod svd;
 mod tests;
 
 use crate::{
-    attr::{Eigen, Extent, Spectrum},
+    attr::{Direction, Eigen, Extent, Spectrum},
     op::{Class, Op},
     shape::Type,
 };
@@ -73,9 +76,12 @@ impl Problem {
 
     /// Additions of one problem, roughly: the square of the longer side times the shorter one, ten
     /// times as many where a spectrum is found step by step, and a row for each element that is
-    /// solved for.
+    /// solved for. A Fourier transform takes a few for each step of its recursion.
     pub fn work(&self) -> f64 {
         let (rows, columns) = self.sides();
+        if matches!(self.op, Op::Fft(_)) {
+            return 8.0 * rows as f64 * f64::from(usize::BITS - rows.leading_zeros());
+        }
         let own = rows as f64 * columns as f64 * rows.max(columns) as f64;
         let is_iterative = matches!(self.op, Op::Eigh(_) | Op::Svd(_) | Op::MatrixExp);
         let is_system = matches!(self.op, Op::Solve | Op::TriangularSolve(_));
@@ -145,6 +151,7 @@ impl Problem {
                 svd::packed(rows, columns, spectrum == Spectrum::Full, a, out);
             }
             Op::MatrixExp => exp::matrix_exp(rows, a, out),
+            Op::Fft(direction) => fourier::transform(direction == Direction::Forward, a, out),
             _ => out.fill(f64::NAN),
         }
     }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{
-    attr::{Eigen, Extent, Spectrum, Triangle},
+    attr::{Direction, Eigen, Extent, Spectrum, Triangle},
     dtype::DType,
     shape::Shape,
     splitmix::{GAMMA, mix},
@@ -186,6 +186,26 @@ fn exponentials() {
 }
 
 #[test]
+fn transforms_are_sums_of_turns() {
+    for n in [1, 2, 3, 4, 5, 12, 17, 60, 128, 251] {
+        let x = random(2 * n, n as u64);
+        for direction in [Direction::Forward, Direction::Inverse] {
+            let sign = if direction == Direction::Forward { -1.0 } else { 1.0 };
+            let mut sums = vec![0.0; 2 * n];
+            for (k, sum) in sums.chunks_exact_mut(2).enumerate() {
+                for (j, number) in x.chunks_exact(2).enumerate() {
+                    let angle = sign * std::f64::consts::TAU * ((j * k) % n) as f64 / n as f64;
+                    let (sin, cos) = angle.sin_cos();
+                    sum[0] += number[0] * cos - number[1] * sin;
+                    sum[1] += number[0] * sin + number[1] * cos;
+                }
+            }
+            close(&compute(Op::Fft(direction), &[(&x, n, 2)]), &sums, 1e-12);
+        }
+    }
+}
+
+#[test]
 fn no_contents_panic() {
     let awkward = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, f64::MAX, f64::MIN_POSITIVE, -0.0];
     for (m, n) in SIZES {
@@ -195,6 +215,9 @@ fn no_contents_panic() {
                 a[at] = x;
                 compute(Op::Qr(Extent::Full), &[(&a, m, n)]);
                 compute(Op::Svd(Spectrum::Full), &[(&a, m, n)]);
+                if n == 2 {
+                    compute(Op::Fft(Direction::Forward), &[(&a, m, n)]);
+                }
                 if m == n {
                     for op in [Op::Cholesky, Op::Determinant, Op::MatrixExp] {
                         compute(op, &[(&a, n, n)]);

@@ -5,9 +5,11 @@
 //! turn into each other.
 
 mod decompose;
+mod fourier;
 mod solve;
 
 pub(crate) use decompose::{eigh_grad, pinv, pinv_grad, qr_grad, svd_grad};
+pub(crate) use fourier::{fft_grad, infer_fft};
 pub(crate) use solve::{cholesky_grad, determinant_grad, exp_grad, solve_grad, triangular_grad};
 
 use super::{

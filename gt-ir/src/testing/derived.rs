@@ -13,8 +13,9 @@ use super::{
 };
 use crate::{
     attr::{
-        Attention, AttentionGrad, AttentionInput, Axes, Axis, Conv, Diagonal, Eigen, Extent, Fold,
-        Groups, Keep, Order, Pool, ReduceOne, Slice, Spectrum, Trailing, Triangle, Window,
+        Attention, AttentionGrad, AttentionInput, Axes, Axis, Conv, Diagonal, Direction, Eigen,
+        Extent, Fold, Groups, Keep, Order, Pool, ReduceOne, Slice, Spectrum, Trailing, Triangle,
+        Window,
     },
     dtype::DType,
     op::{Op, OpKind, Operand, OperandType, infer},
@@ -73,6 +74,14 @@ pub(super) fn propose(g: &mut Generator<'_, '_>, kind: OpKind) -> Proposal {
         OpKind::Cholesky => square(g, Op::Cholesky),
         OpKind::Determinant => square(g, Op::Determinant),
         OpKind::MatrixExp => square(g, Op::MatrixExp),
+        OpKind::Fft => {
+            let inverse = g.chance(1, 2);
+            let n = g.dim();
+            let dtype = if g.chance(1, 2) { DType::F32 } else { DType::F64 };
+            let ty = floats(g, dtype, &[n, Dim::new(2)])?;
+            let direction = if inverse { Direction::Inverse } else { Direction::Forward };
+            Some((Op::Fft(direction), smallvec![g.input(ty).into()]))
+        }
         OpKind::Solve => system(g, Op::Solve),
         OpKind::TriangularSolve => {
             let [upper, unit] = [(); 2].map(|()| g.chance(1, 2));

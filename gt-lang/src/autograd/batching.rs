@@ -232,7 +232,8 @@ fn primitive_of(op: &Op, primitive: Primitive, operands: &[Value], n: usize) -> 
         | Primitive::Qr(_)
         | Primitive::Eigh(_)
         | Primitive::Svd(_)
-        | Primitive::MatrixExp => on_all(*op),
+        | Primitive::MatrixExp
+        | Primitive::Fft(_) => on_all(*op),
         // The operands of an expansion have equal ranks, two at least.
         Primitive::MatMul => as_they_are(*op),
         Primitive::Reshape(shape) => on_all(Op::Reshape(shaped(&shape)?)),

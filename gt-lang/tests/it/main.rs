@@ -7,6 +7,7 @@ mod autocast;
 mod debug;
 mod distributions;
 mod encoder;
+mod fft;
 mod files;
 mod filetests;
 mod foreign;

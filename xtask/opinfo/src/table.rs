@@ -5,6 +5,7 @@
 //! of GT would write in place of PyTorch's. It computes nothing else, except to convert PyTorch's
 //! order of arguments and axes. A row reports arguments that it cannot express as absent.
 
+mod fft;
 mod functional;
 mod linalg;
 mod movement;
@@ -75,6 +76,7 @@ const THEMES: &[&[Row]] = &[
     source::ROWS,
     functional::ROWS,
     linalg::ROWS,
+    fft::ROWS,
 ];
 
 /// The row of this name.

@@ -6,7 +6,7 @@
 
 use gt_ir::{
     Type,
-    attr::{Eigen, Extent, Spectrum},
+    attr::{Direction, Eigen, Extent, Spectrum},
     op::Primitive,
 };
 use tch::{Kind, Tensor};
@@ -63,6 +63,15 @@ pub(super) fn run(op: Primitive, args: &[&Tensor], out: Type) -> Made {
         Primitive::MatrixExp => {
             let (finite, fails) = finite(a)?;
             without(&finite.f_linalg_matrix_exp()?, &fails, 2)?
+        }
+        Primitive::Fft(direction) => {
+            let numbers = a.f_contiguous()?.f_view_as_complex()?;
+            // Neither direction divides.
+            let transformed = match direction {
+                Direction::Forward => numbers.f_fft_fft(None::<i64>, -1, "backward")?,
+                Direction::Inverse => numbers.f_fft_ifft(None::<i64>, -1, "forward")?,
+            };
+            transformed.f_view_as_real()?.f_contiguous()?
         }
         _ => return Err(EngineError::Codegen(format!("{op:?} is no linear algebra"))),
     };

@@ -122,6 +122,7 @@ pub(super) fn cases(rng: &mut Rng) -> Vec<Case> {
     cases.extend(cases::movements(rng));
     cases.extend(rows::cases(rng));
     cases.extend(matrices::cases());
+    cases.extend(matrices::transforms());
     cases
 }
 

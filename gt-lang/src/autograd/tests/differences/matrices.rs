@@ -3,9 +3,24 @@
 
 use super::{Case, Domain, DynTensor, case};
 use crate::DType;
+use crate::fft;
 use crate::linalg::{self, MatrixNorm, Triangular};
 
 type Function = fn(&DynTensor) -> DynTensor;
+
+/// Signals of complex numbers.
+pub(super) fn transforms() -> Vec<Case> {
+    let each: [(&str, Function); 4] = [
+        ("fft", fft::fft),
+        ("ifft", fft::ifft),
+        ("irfft", fft::irfft),
+        ("rfft", |x| fft::rfft(&x.flatten(-2, -1))),
+    ];
+    let of = |(name, f): (&'static str, Function)| {
+        case(name, &[(&[2, 3, 2], Domain::Any)], move |x| f(&x[0]))
+    };
+    each.into_iter().map(of).collect()
+}
 
 fn unit(n: usize) -> DynTensor {
     DynTensor::eye(n, DType::F64)
