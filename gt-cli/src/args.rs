@@ -228,9 +228,11 @@ pub(crate) struct TraceArgs {
 }
 
 const TRACE_EXAMPLES: &str = "\
-A trace has the messages of all clients and workers by the server's clock, and the time in which
-workers ran each segment. It needs the role monitor (`gt-cli keys add monitor KEY`); the server's
-own user has it. Nobody waits for a tracer: events that it is too slow for are missing, and counted.
+A trace has the messages of all clients and workers, and what they say of themselves: when programs
+recorded, waited and read, and when workers compiled, ran and gave values to each other, and what
+waited for them. All times are by the server's clock.
+It needs the role monitor (`gt-cli keys add monitor KEY`); the server's own user has it. Nobody
+waits for a tracer: events that it is too slow for are missing, and counted.
 
 Examples:
   gt-cli trace --connect localhost:12345 -s 2 --dir traces

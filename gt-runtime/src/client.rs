@@ -25,6 +25,7 @@ use gt_ir::signal::Signals;
 use gt_ir::{HostTensor, Tape, ValueId};
 
 use crate::assembly::{Assembly, Travel, whole};
+use crate::capture::{Capture, interval};
 use crate::clock::Time;
 use crate::connection::{Connection, Ending, Incoming};
 use crate::ids::RequestId;
@@ -32,7 +33,7 @@ use crate::log::{Line, Log, Source, What, words_of};
 use crate::modifier::{self, Place};
 use crate::slot::Slot;
 use crate::wire::codec::WireError;
-use crate::wire::{FromClient, Message, Order, Packet, Stream, ToClient, Weight};
+use crate::wire::{Doing, FromClient, Message, Moment, Order, Packet, Stream, ToClient, Weight};
 use smallvec::SmallVec;
 use templates::Messages;
 
@@ -62,10 +63,12 @@ pub(crate) struct Session {
     closed: bool,
     /// The latest news about segments.
     news: VecDeque<String>,
+    /// What the program does, for a tracer of the server.
+    pub(crate) capture: Arc<Capture>,
 }
 
 enum Question {
-    Fetch { value: ValueId, assembly: Option<Assembly>, slot: Fetched },
+    Fetch { value: ValueId, assembly: Option<Assembly>, slot: Fetched, began: Option<Time> },
     Stats(Answered),
 }
 
@@ -83,6 +86,7 @@ impl Session {
             over: None,
             closed: false,
             news: VecDeque::new(),
+            capture: Arc::default(),
         }
     }
 
@@ -140,7 +144,8 @@ impl Session {
             slot.put(Err(why.clone()));
             return slot;
         }
-        let request = self.ask(Question::Fetch { value, assembly: None, slot: slot.clone() });
+        let question = Question::Fetch { value, assembly: None, slot: slot.clone(), began: None };
+        let request = self.ask(question);
         self.log_line(What::ClientSend, "Fetch", 0, format_args!("{request} {value}"));
         self.send(now, Order::Fetch { request, value });
         slot
@@ -175,7 +180,7 @@ impl Session {
     pub(crate) fn receive(&mut self, now: Time, packet: Packet) {
         let mut arrived: SmallVec<[Incoming; 4]> = SmallVec::new();
         self.connection.receive(now, packet, &mut |incoming| arrived.push(incoming));
-        arrived.into_iter().for_each(|incoming| self.take(incoming));
+        arrived.into_iter().for_each(|incoming| self.take(now, incoming));
     }
 
     /// Passes the packets to send now to `out`.
@@ -183,7 +188,7 @@ impl Session {
         let mut ended = None;
         self.connection.transmit(now, out, &mut |incoming| ended = Some(incoming));
         if let Some(ended) = ended {
-            self.take(ended);
+            self.take(now, ended);
         }
     }
 
@@ -202,7 +207,7 @@ impl Session {
     }
 
     /// Takes a delivery of the connection.
-    fn take(&mut self, incoming: Incoming) {
+    fn take(&mut self, now: Time, incoming: Incoming) {
         match incoming {
             Incoming::Opened(welcome) => {
                 self.name = welcome.name;
@@ -211,7 +216,7 @@ impl Session {
             Incoming::Message(stream, message) => {
                 self.connection.release(stream, message.weight());
                 if let Message::ToClient(message) = message {
-                    self.answer(message);
+                    self.answer(now, message);
                 }
             }
             Incoming::Ended(ending) => self.end(&ending),
@@ -263,7 +268,7 @@ impl Session {
         }
     }
 
-    fn answer(&mut self, message: ToClient) {
+    fn answer(&mut self, now: Time, message: ToClient) {
         match message {
             ToClient::Failed { request, error } => {
                 self.log_line(
@@ -275,6 +280,10 @@ impl Session {
                 if let Some(question) = self.open.remove(&request) {
                     question.fail(RunError::clone(&error));
                 }
+            }
+            ToClient::Watch => {
+                let moments = Box::new(self.capture.take(now));
+                self.send(now, FromClient::Moments(moments));
             }
             ToClient::Planned(news) => self.tell(verbose::planned(&news)),
             ToClient::Note(text) => self.tell(text.into()),
@@ -297,9 +306,12 @@ impl Session {
                     chunk.bytes.len(),
                     format_args!("{request} {} at {}", chunk.value, chunk.offset),
                 );
-                let Some(Question::Fetch { assembly, .. }) = self.open.get_mut(&request) else {
+                let bytes = chunk.total;
+                let Some(Question::Fetch { assembly, began, .. }) = self.open.get_mut(&request)
+                else {
                     return;
                 };
+                let began = *began.get_or_insert(now);
                 match assembly {
                     Some(assembly) => assembly.add(chunk),
                     None => *assembly = Some(Assembly::begin(chunk)),
@@ -307,6 +319,10 @@ impl Session {
                 if assembly.as_ref().is_some_and(Assembly::is_over)
                     && let Some(question) = self.open.remove(&request)
                 {
+                    if self.capture.is_on() {
+                        let read = interval(Doing::Read, began, now);
+                        self.capture.add(now, Moment { n: bytes, ..read });
+                    }
                     question.finish();
                 }
             }
@@ -375,7 +391,7 @@ impl Question {
     }
 
     fn finish(self) {
-        let Question::Fetch { value, assembly: Some(assembly), slot } = self else { return };
+        let Question::Fetch { value, assembly: Some(assembly), slot, .. } = self else { return };
         slot.put(match assembly {
             Assembly::Whole(data) => Ok(data),
             Assembly::Broken(why) => Err(internal(value, why)),

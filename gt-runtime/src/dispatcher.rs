@@ -37,6 +37,7 @@ mod session;
 mod sessions;
 mod status;
 mod templates;
+mod watch;
 mod workers;
 
 pub use action::{Action, Note, Report, Way};

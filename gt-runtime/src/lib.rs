@@ -12,6 +12,7 @@
 #[cfg(feature = "cluster")]
 mod allowance;
 pub mod assembly;
+mod capture;
 pub mod choice;
 pub mod client;
 pub mod clock;

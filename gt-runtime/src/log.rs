@@ -24,6 +24,8 @@ use gt_ir::{Entry, Instr, Tape};
 
 use crate::clock;
 use crate::dispatcher::{Note, Party, Report, Way};
+#[cfg(feature = "cluster")]
+use crate::wire::{Doing, Moment};
 pub use config::{DETAIL, Detail, FORMAT, Format, LogConfig, SIZE, Size, VARIABLE};
 #[cfg(feature = "cluster")]
 pub(crate) use line::print;
@@ -166,7 +168,39 @@ pub(crate) fn with_note(note: &Note, write: impl FnOnce(&Line<'_>, fmt::Argument
         Party::Worker(_) => words.of,
     };
     let line = Line::new(what, source, words.command).bytes(words.size).took(words.took);
-    write(&Line { of, ..line }, format_args!("{}", words.details));
+    write(&Line { of, live: words.live, ..line }, format_args!("{}", words.details));
+}
+
+/// The line for what a client or a worker did, as it says itself.
+#[cfg(feature = "cluster")]
+pub(crate) fn with_moment(
+    party: Party,
+    moment: &Moment,
+    took: std::time::Duration,
+    write: impl FnOnce(&Line<'_>, fmt::Arguments<'_>),
+) {
+    let (what, command) = match moment.doing {
+        Doing::Record => (What::Record, "Record"),
+        Doing::Wait => (What::Wait, "Wait"),
+        Doing::Read => (What::Read, "Read"),
+        Doing::Queue => (What::Queue, "Queue"),
+        Doing::Launch => (What::Execute, "Launch"),
+        Doing::Run => (What::Execute, "Run"),
+        Doing::Compile => (What::Compile, "Plan"),
+        Doing::Exchange => (What::Exchange, "Exchange"),
+    };
+    let (source, of): (Source<'_>, _) = match &party {
+        Party::Session(id) => (Source::Client(id), Some((*id, 0))),
+        Party::Worker(id) => (Source::Worker(id), moment.of),
+    };
+    let line = Line { of, ..Line::new(what, source, command).took(took) };
+    match moment.doing {
+        Doing::Read | Doing::Exchange => write(&line.bytes(moment.n), format_args!("")),
+        Doing::Launch | Doing::Run | Doing::Compile => {
+            write(&line, format_args!("{} instructions", moment.n));
+        }
+        Doing::Record | Doing::Wait | Doing::Queue => write(&line, format_args!("")),
+    }
 }
 
 /// The line for news of a server.

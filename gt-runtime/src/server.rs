@@ -323,6 +323,9 @@ impl Server {
                     self.log.note(&note);
                     self.trace.note(clock::now(), &note);
                 }
+                Action::Moments { party, asked, moments } => {
+                    self.trace.moments(clock::now(), party, asked, &moments);
+                }
                 Action::Trace { peer, life, from } => {
                     let events = self.trace.since(clock::now(), from);
                     let body = Body::Events(Box::new(events));

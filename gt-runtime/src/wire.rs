@@ -18,6 +18,7 @@ mod order;
 mod routine;
 mod sibling;
 mod status;
+mod watch;
 mod worker;
 
 pub use chunk::Chunk;
@@ -32,13 +33,14 @@ pub use sibling::{Destination, Door, Parcel};
 pub use status::{
     Counts, Events, LinkStatus, SessionStatus, Status, Totals, Traffic, Work, WorkerStatus,
 };
+pub use watch::{Doing, MAX_MOMENTS, Moment, Moments};
 pub use worker::{Capacity, FromWorker, ToWorker};
 
 use crate::ids::Incarnation;
 use serde::{Deserialize, Serialize};
 
 /// The version of this module. Peers of another version are refused.
-pub const PROTOCOL: u32 = 16;
+pub const PROTOCOL: u32 = 17;
 /// The most bytes of tensor data in one packet.
 pub const MAX_CHUNK: usize = 1 << 20;
 /// The most bytes of the events in one packet.

@@ -66,6 +66,48 @@ fn a_running_server_is_traced_and_drawn() {
 }
 
 #[test]
+fn a_trace_has_what_clients_and_workers_say_of_themselves_by_one_clock() {
+    let cluster = Cluster::start(1);
+    let folder = Folder::new("own");
+    let words = ["--epochs", "100000", "--connect", &cluster.address];
+    let mut client = Process::start(DIGITS, &words);
+    client.until("epoch");
+    let file = folder.path("run.jsonl");
+    let words = ["trace", "--connect", &cluster.address, "-s", "1", "-o", &file];
+    run("gt-cli", &words).good();
+    client.kill();
+    let text = std::fs::read_to_string(&file).unwrap();
+    let events: Vec<Value> = text.lines().filter(|line| line.contains("seq")).map(object).collect();
+    let of = |event: &str, party: &str| -> Vec<&Value> {
+        events.iter().filter(|e| e["event"] == event && e["party"] == party).collect()
+    };
+    let time = |event: &Value, field: &str| event[field].as_f64().unwrap_or_default();
+    let (began, ended) = (time(&events[0], "at"), events.iter().map(|e| time(e, "at")));
+    let ended = ended.fold(0.0, f64::max);
+    for (event, party) in [("RECORD", "client"), ("WAIT", "client"), ("EXECUTE", "worker")] {
+        let own = of(event, party);
+        assert!(!own.is_empty(), "no {event} of a {party} among {} events", events.len());
+        // A second that is wrong would be seen.
+        let is_near = |e: &&Value| (began - 1e6..=ended).contains(&time(e, "at"));
+        assert!(own.iter().all(is_near), "{began} to {ended}: {own:?}");
+    }
+    // A worker runs a segment after the dispatcher has sent it, and before it hears of it.
+    let ran = of("EXECUTE", "worker");
+    let done = of("WORKER_RECV", "worker");
+    let pairs = ran.iter().filter_map(|ran| {
+        Some((ran, done.iter().find(|d| d["segment"] == ran["segment"] && d["command"] == "Done")?))
+    });
+    let mut n = 0;
+    for (ran, done) in pairs {
+        // Clocks are compared by an answer, which is late by less than this.
+        let late = time(ran, "at") + time(ran, "took") - time(done, "at") - time(done, "took");
+        assert!(late < 100_000.0, "{ran} {done}");
+        n += 1;
+    }
+    assert!(n > 0, "no segment of {} is in both", ran.len());
+}
+
+#[test]
 fn the_log_of_a_program_has_the_form_the_size_and_the_detail_that_it_asks_for() {
     let folder = Folder::new("log");
     let log = folder.path("gt.log");

@@ -3,7 +3,7 @@
 use super::read::{Event, Party, Trace};
 use gt_ir::OpKind;
 use gt_ir::op::Class;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The most transfers that are drawn: the largest.
 const MAX_TRANSFERS: usize = 300;
@@ -19,13 +19,14 @@ pub(super) enum Kind {
     Move,
     Compile,
     Transfer,
+    Record,
     Wait,
     Message,
     Error,
 }
 
 impl Kind {
-    pub(super) const ALL: [Kind; 11] = [
+    pub(super) const ALL: [Kind; 12] = [
         Kind::Plan,
         Kind::Segment,
         Kind::Contract,
@@ -34,6 +35,7 @@ impl Kind {
         Kind::Move,
         Kind::Compile,
         Kind::Transfer,
+        Kind::Record,
         Kind::Wait,
         Kind::Message,
         Kind::Error,
@@ -50,6 +52,7 @@ impl Kind {
             Kind::Move => "movement",
             Kind::Compile => "compiling",
             Kind::Transfer => "transfer",
+            Kind::Record => "recording",
             Kind::Wait => "waiting",
             Kind::Message => "message",
             Kind::Error => "error",
@@ -67,6 +70,7 @@ impl Kind {
             Kind::Move => "#8FB339",
             Kind::Compile => "#E69F00",
             Kind::Transfer => "#56B4E9",
+            Kind::Record => "#DDCC77",
             Kind::Wait => "#C9CED6",
             Kind::Message => "#7A869A",
             Kind::Error => "#B00020",
@@ -80,7 +84,9 @@ impl Kind {
             ("COMPILE", _) => Kind::Compile,
             (_, "Launch") => Kind::Plan,
             (_, "Run" | "Done" | "Performed") => Kind::Segment,
-            (_, "Upload" | "Download" | "Send") => Kind::Transfer,
+            ("RECORD", _) => Kind::Record,
+            ("WAIT" | "QUEUE", _) => Kind::Wait,
+            ("READ" | "EXCHANGE", _) | (_, "Upload" | "Download" | "Send") => Kind::Transfer,
             (_, op) => {
                 let known = OpKind::ALL.iter().find(|kind| kind.name() == op);
                 match known.map(|kind| kind.spec().class) {
@@ -172,12 +178,15 @@ impl Timeline {
     pub(super) fn of(trace: Trace) -> Timeline {
         let Trace { events, processes, notes } = trace;
         let mut lanes = Lanes::default();
-        // A worker that writes its own log says more than the server's report of its work.
+        // A worker or client that says itself what it does says more than the server's report.
         let of_worker = |e: &Event| e.party == Party::Worker && e.event == "EXECUTE";
-        let own = events.iter().any(of_worker);
+        let of_client = |e: &&Event| matches!(e.event.as_str(), "RECORD" | "WAIT");
+        let workers = events.iter().any(of_worker);
+        let clients = events.iter().filter(of_client).map(|e| e.name.clone()).collect();
+        let own = Own { workers, clients };
         let mut asked: BTreeMap<(String, String), f64> = BTreeMap::new();
         for event in &events {
-            lanes.add(event, own, &mut asked);
+            lanes.add(event, &own, &mut asked);
         }
         let length = events.iter().map(|e| e.at + e.took).fold(1.0, f64::max);
         let (lanes, numbers) = lanes.finish(length);
@@ -190,6 +199,12 @@ impl Timeline {
 /// Lanes by party and name.
 #[derive(Default)]
 struct Lanes(BTreeMap<(Party, String), Vec<Span>>);
+
+/// Who says itself what it does.
+struct Own {
+    workers: bool,
+    clients: BTreeSet<String>,
+}
 
 /// The name of the lane of the dispatcher.
 const DISPATCHER: &str = "dispatcher";
@@ -207,7 +222,7 @@ impl Lanes {
         self.0.entry((party, name.to_owned())).or_default()
     }
 
-    fn add(&mut self, event: &Event, own: bool, asked: &mut BTreeMap<(String, String), f64>) {
+    fn add(&mut self, event: &Event, own: &Own, asked: &mut BTreeMap<(String, String), f64>) {
         let span = |at, took, kind| Span {
             at,
             took,
@@ -220,12 +235,24 @@ impl Lanes {
             session: number_of(&event.session),
         };
         match (event.event.as_str(), event.party) {
-            ("EXECUTE" | "COMPILE" | "ERROR", Party::Worker) => {
-                let lane = if event.event == "COMPILE" { "compiler of " } else { "" };
+            (
+                kind @ ("EXECUTE" | "COMPILE" | "ERROR" | "QUEUE" | "READ" | "EXCHANGE"),
+                Party::Worker,
+            ) => {
+                let lane = match kind {
+                    "COMPILE" => "compiler of ",
+                    "QUEUE" => "queue of ",
+                    _ => "",
+                };
                 let lane = format!("{lane}{}", event.name);
                 self.lane(Party::Worker, &lane).push(span(event.at, event.took, Kind::of(event)));
             }
-            ("WORKER_RECV", _) if event.took > 0.0 && !own => {
+            ("RECORD" | "WAIT" | "READ", Party::Client) => {
+                let mut own = span(event.at, event.took, Kind::of(event));
+                own.name = own.kind.name().into();
+                self.lane(Party::Client, &event.name).push(own);
+            }
+            ("WORKER_RECV", _) if event.took > 0.0 && !own.workers => {
                 self.lane(Party::Worker, &event.name).push(span(
                     event.at,
                     event.took,
@@ -244,7 +271,7 @@ impl Lanes {
                     true => asked.remove(&key),
                     false => asked.get(&key).copied(),
                 };
-                if let Some(began) = began {
+                if let Some(began) = began.filter(|_| !own.clients.contains(&event.name)) {
                     let mut waited = span(began, event.at - began, Kind::Wait);
                     waited.name = "waits for a value".into();
                     let lane = self.lane(Party::Client, &event.name);
@@ -315,8 +342,13 @@ fn transfers(events: &[Event], numbers: &BTreeMap<String, usize>) -> Vec<Transfe
     });
     let mut all: Vec<Transfer> = moved.collect();
     all.sort_by_key(|transfer| std::cmp::Reverse(transfer.bytes));
-    all.truncate(MAX_TRANSFERS);
-    all
+    let Some(least) = all.get(MAX_TRANSFERS).map(|transfer| transfer.bytes) else { return all };
+    let larger = all.partition_point(|transfer| transfer.bytes > least);
+    let equal = all.split_off(larger);
+    // Of equal ones some of the whole time are shown.
+    let equal = equal.into_iter().filter(|transfer| transfer.bytes == least).collect::<Vec<_>>();
+    let every = equal.len().div_ceil(MAX_TRANSFERS - larger);
+    all.into_iter().chain(equal.into_iter().step_by(every)).collect()
 }
 
 fn memory(events: &[Event]) -> Vec<Memory> {

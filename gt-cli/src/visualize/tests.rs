@@ -102,3 +102,23 @@ fn a_picture_stays_small_whatever_the_number_of_events() {
     let timeline = Timeline::of(traced("many", &text).unwrap());
     assert!(svg::draw(&timeline, "many").len() < 600_000);
 }
+
+#[test]
+fn what_clients_and_workers_say_of_themselves_takes_the_place_of_reports() {
+    let own = [
+        sample(),
+        line(1000.0, "RECORD", "client", "s1", "Record", ",\"took\":20"),
+        line(1020.0, "WAIT", "client", "s1", "Wait", ",\"took\":490"),
+        line(1040.0, "QUEUE", "worker", "w1", "Queue", ",\"took\":10,\"session\":\"s1\""),
+        line(1050.0, "EXECUTE", "worker", "w1", "Launch", ",\"took\":380,\"session\":\"s1\""),
+        line(1440.0, "EXCHANGE", "worker", "w1", "Exchange", ",\"took\":9,\"bytes\":8"),
+    ];
+    let timeline = Timeline::of(traced("own", &own.concat()).unwrap());
+    let kinds = |name: &str| -> Vec<Kind> {
+        let lane = timeline.lanes.iter().find(|lane| lane.name == name).unwrap();
+        lane.spans.iter().map(|span| span.kind).collect()
+    };
+    assert_eq!(kinds("s1"), [Kind::Record, Kind::Wait]);
+    assert_eq!(kinds("w1"), [Kind::Plan, Kind::Transfer]);
+    assert_eq!(kinds("queue of w1"), [Kind::Wait]);
+}

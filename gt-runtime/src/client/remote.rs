@@ -14,6 +14,7 @@ use gt_ir::{Entry, HostTensor, Tape, ValueId};
 
 use super::{Session, Submitter};
 use crate::assembly::Travel;
+use crate::capture::Capture;
 use crate::clock;
 use crate::connection::{Connection, ConnectionConfig};
 use crate::doors::random;
@@ -101,6 +102,7 @@ pub fn connect_with(
         Log::from_environment(),
     );
     let shared = Arc::new(Shared {
+        capture: session.capture.clone(),
         session: Mutex::new(session),
         log: Log::from_environment(),
         moved: Condvar::new(),
@@ -130,6 +132,7 @@ struct Remote {
 
 struct Shared {
     session: Mutex<Session>,
+    capture: Arc<Capture>,
     log: Log,
     /// Notified when the session has room again, or is over.
     moved: Condvar,
@@ -243,7 +246,7 @@ impl Drop for Leaving<'_> {
 
 impl Backend for Remote {
     fn submit(&self, segment: Tape) {
-        let _call = Call::submit();
+        let _calls = (Call::submit(), self.shared.capture.submits());
         let segment = match modifier::is_at(Place::Client) {
             true => self.shared.lock().modified(segment),
             false => Some(segment),
@@ -264,7 +267,7 @@ impl Backend for Remote {
     }
 
     fn upload(&self, value: ValueId, data: HostTensor) {
-        let _call = Call::submit();
+        let _calls = (Call::submit(), self.shared.capture.submits());
         self.shared.when_roomy(|session| session.upload(clock::now(), value, data));
         self.shared.waker.wake();
     }
@@ -276,7 +279,7 @@ impl Backend for Remote {
     }
 
     fn fetch(&self, value: ValueId) -> Result<HostTensor, RunError> {
-        let _call = Call::wait();
+        let _calls = (Call::wait(), self.shared.capture.waits());
         let slot = self.shared.lock().fetch(clock::now(), value);
         self.shared.waker.wake();
         slot.wait().unwrap_or_else(|| {

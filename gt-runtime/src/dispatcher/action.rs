@@ -1,10 +1,11 @@
 //! The actions that the dispatcher asks its shell for. Their order is part of the contract.
 
 use super::{Job, Party};
+use crate::clock::Time;
 use crate::identity::Identity;
 use crate::ids::{Incarnation, PeerId, SessionId, WorkerId};
 use crate::roles::User;
-use crate::wire::{Capacity, Message, Packet};
+use crate::wire::{Capacity, Message, Moments, Packet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -25,6 +26,15 @@ pub enum Action {
         life: Incarnation,
         /// The number.
         from: u64,
+    },
+    /// Keep what a client or a worker did, for those who ask for events.
+    Moments {
+        /// The client or worker.
+        party: Party,
+        /// When it was asked.
+        asked: Time,
+        /// Its answer, in the time of its own clock.
+        moments: Moments,
     },
     /// Make the partition of a session's segment, outside of the dispatcher's turn, and bring it as
     /// [`Event::Partitioned`](super::Event::Partitioned). The segments of the session wait for it.

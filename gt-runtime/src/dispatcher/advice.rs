@@ -34,7 +34,8 @@ impl Dispatcher {
     ) -> Option<FromClient> {
         let asking = self.sessions.get_mut(&id).and_then(|session| session.asking.as_mut());
         match (asking, message) {
-            (_, FromClient::Close) => Some(FromClient::Close),
+            // These do not belong to the order of the session's work.
+            (_, message @ (FromClient::Close | FromClient::Moments(_))) => Some(message),
             (Some(question), message) if stream == Stream::Control => {
                 question.held.push_back((owed, message));
                 None

@@ -225,7 +225,7 @@ impl Dispatcher {
     }
 
     fn message(&mut self, peer: PeerId, party: Party, stream: Stream, message: Message) {
-        if self.config.notes {
+        if self.config.notes && !message.is_of_trace() {
             self.out.push(Action::Note(Note { party, way: Way::In, message: message.clone() }));
         }
         let weight = message.weight();
@@ -298,7 +298,7 @@ impl Dispatcher {
 
     fn give(&mut self, peer: PeerId, stream: Stream, message: Message, owed: Owed) {
         let Some(known) = self.peers.get_mut(&peer) else { return self.pay(stream, owed) };
-        if self.config.notes {
+        if self.config.notes && !message.is_of_trace() {
             self.out.push(Action::Note(Note {
                 party: known.party,
                 way: Way::Out,

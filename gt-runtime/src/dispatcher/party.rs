@@ -17,6 +17,15 @@ pub enum Party {
     Worker(WorkerId),
 }
 
+impl std::fmt::Display for Party {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Party::Session(id) => id.fmt(f),
+            Party::Worker(id) => id.fmt(f),
+        }
+    }
+}
+
 /// A connected peer: a client or a worker.
 #[derive(Debug)]
 pub(super) struct Peer {
@@ -34,6 +43,8 @@ pub(super) struct Peer {
     /// For each queued message of the two streams, the credit that it gives back when it is
     /// acknowledged.
     pub(super) owed: [VecDeque<Owed>; 2],
+    /// When it was asked what it does, if it has not answered (`watch`).
+    pub(super) asked: Option<Time>,
 }
 
 impl Peer {

@@ -136,6 +136,7 @@ impl Dispatcher {
                 secret: hello.secret,
                 traffic: Default::default(),
                 owed: Default::default(),
+                asked: None,
             },
         );
         self.welcome(peer);

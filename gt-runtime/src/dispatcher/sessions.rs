@@ -39,6 +39,10 @@ impl Dispatcher {
                 self.pay(stream, owed);
                 self.configure(session, signals);
             }
+            FromClient::Moments(moments) => {
+                self.pay(stream, owed);
+                self.moments(Party::Session(session), *moments);
+            }
             FromClient::Close => {
                 let peer = self.sessions.get(&session).map(|session| session.peer);
                 peer.into_iter().for_each(|peer| self.lose(peer, "it is done"));

@@ -52,7 +52,10 @@ impl Dispatcher {
             return; // It is connected as something else.
         }
         match self.obey(pass, hello) {
-            Ok(()) => self.out.push(Action::Trace { peer, life, from }),
+            Ok(()) => {
+                self.watch();
+                self.out.push(Action::Trace { peer, life, from });
+            }
             Err(refusal) => {
                 let body = self.refused(peer, refusal);
                 let packet = Packet { stream: Stream::Control, incarnation: life, body };

@@ -70,6 +70,7 @@ impl Dispatcher {
             FromWorker::Note { session, text } => {
                 self.relay_news(worker, self.whose(session), ToClient::Note(text))
             }
+            FromWorker::Moments(moments) => self.moments(Party::Worker(worker), *moments),
             FromWorker::Chunk { .. } => (),
         }
     }
@@ -107,7 +108,7 @@ impl Dispatcher {
     }
 
     /// The session that a worker knows under a number.
-    fn whose(&self, session: SessionId) -> SessionId {
+    pub(super) fn whose(&self, session: SessionId) -> SessionId {
         self.seats.get(&session).copied().unwrap_or(session)
     }
 

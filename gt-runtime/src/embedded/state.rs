@@ -101,7 +101,10 @@ impl State {
                 Action::Note(note) => self.log.note(&note),
                 Action::Report(report) => self.log.report(&report),
                 // Nobody can ask for a trace, and partitions are made in the dispatcher's turn.
-                Action::Forget(_) | Action::Trace { .. } | Action::Partition { .. } => {}
+                Action::Forget(_)
+                | Action::Trace { .. }
+                | Action::Moments { .. }
+                | Action::Partition { .. } => {}
             }
         }
         self.actions = actions;

@@ -37,6 +37,16 @@ pub enum What {
     Connect,
     /// A peer disconnected.
     Disconnect,
+    /// A program recorded.
+    Record,
+    /// A program waited for a value.
+    Wait,
+    /// A value was read.
+    Read,
+    /// A segment waited for its worker.
+    Queue,
+    /// A worker gave a value to another worker.
+    Exchange,
     /// An operation failed.
     Error,
 }
@@ -57,6 +67,11 @@ impl What {
             What::Modifier => "MODIFIER",
             What::Connect => "CONNECT",
             What::Disconnect => "DISCONNECT",
+            What::Record => "RECORD",
+            What::Wait => "WAIT",
+            What::Read => "READ",
+            What::Queue => "QUEUE",
+            What::Exchange => "EXCHANGE",
             What::Error => "ERROR",
         }
     }

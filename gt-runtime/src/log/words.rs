@@ -18,6 +18,8 @@ pub(super) struct Words {
     pub(super) of: Option<(SessionId, u64)>,
     /// How long it took, if it reports work.
     pub(super) took: Duration,
+    /// The bytes that values take on the worker, if it says so.
+    pub(super) live: u64,
     pub(super) details: String,
 }
 
@@ -33,14 +35,16 @@ pub(super) fn describe(message: &Message) -> Words {
             ("Parcel", format!("{session} {}", chunk(piece)))
         }
     };
-    let took = match message {
-        Message::FromWorker(FromWorker::Done { counts, .. }) => Duration::from_nanos(counts.nanos),
-        Message::FromWorker(FromWorker::Performed { performed, .. }) => {
-            Duration::from_nanos(performed.work.busy)
+    let (took, live) = match message {
+        Message::FromWorker(FromWorker::Done { counts, .. }) => {
+            (Duration::from_nanos(counts.nanos), counts.memory)
         }
-        _ => Duration::ZERO,
+        Message::FromWorker(FromWorker::Performed { performed, .. }) => {
+            (Duration::from_nanos(performed.work.busy), performed.memory)
+        }
+        _ => (Duration::ZERO, 0),
     };
-    Words { command, size, of: of(message), took, details }
+    Words { command, size, of: of(message), took, live, details }
 }
 
 fn of(message: &Message) -> Option<(SessionId, u64)> {
@@ -61,7 +65,8 @@ fn of(message: &Message) -> Option<(SessionId, u64)> {
         | Message::Parcel(Parcel { session, .. }) => Some((*session, 0)),
         Message::FromClient(_)
         | Message::ToClient(_)
-        | Message::FromWorker(FromWorker::Register(_)) => None,
+        | Message::ToWorker(ToWorker::Watch)
+        | Message::FromWorker(FromWorker::Register(_) | FromWorker::Moments(_)) => None,
     }
 }
 
@@ -69,6 +74,7 @@ fn from_client(message: &FromClient) -> (&'static str, String) {
     match message {
         FromClient::Order(order) => words_of(order),
         FromClient::Configure(signals) => ("Configure", format!("{} signals", signals.len())),
+        FromClient::Moments(moments) => ("Moments", format!("{} moments", moments.list.len())),
         FromClient::Close => ("Close", String::new()),
     }
 }
@@ -113,6 +119,7 @@ fn to_client(message: &ToClient) -> (&'static str, String) {
         ToClient::Planned(planned) => ("Planned", news(planned)),
         ToClient::Note(text) => ("Note", text.to_string()),
         ToClient::Warning(text) => ("Warning", text.to_string()),
+        ToClient::Watch => ("Watch", String::new()),
     }
 }
 
@@ -137,6 +144,7 @@ fn to_worker(message: &ToWorker) -> (&'static str, String) {
             (command, details)
         }
         ToWorker::EndSession { session } => ("EndSession", session.to_string()),
+        ToWorker::Watch => ("Watch", String::new()),
     }
 }
 
@@ -170,6 +178,7 @@ fn from_worker(message: &FromWorker) -> (&'static str, String) {
             ("Planned", format!("{session} {}", news(planned)))
         }
         FromWorker::Note { session, text } => ("Note", format!("{session} {text}")),
+        FromWorker::Moments(moments) => ("Moments", format!("{} moments", moments.list.len())),
     }
 }
 

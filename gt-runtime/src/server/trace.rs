@@ -3,14 +3,19 @@
 //! Events are kept while somebody asks for them, and for some seconds more. There is room for a few
 //! megabytes; then the oldest lines are dropped. A tracer that does not ask again, or reads slowly,
 //! therefore delays nobody: it misses lines, and is told the number of the first line that it gets.
+//!
+//! What clients and workers say of themselves is in the time of their own clocks (`clocks`).
+
+mod clocks;
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::clock::Time;
-use crate::dispatcher::{Note, Report};
-use crate::log::{Format, Line, header, print, with_note, with_report};
-use crate::wire::{Events, MAX_EVENTS};
+use crate::dispatcher::{Note, Party, Report};
+use crate::log::{Format, Line, header, print, with_moment, with_note, with_report};
+use crate::wire::{Events, MAX_EVENTS, Moments};
+use clocks::Clocks;
 
 /// The most bytes of kept lines.
 const MOST: usize = 8 << 20;
@@ -25,6 +30,7 @@ pub(super) struct Trace {
     bytes: usize,
     /// The number of the line after the last. The first line has the number 1.
     next: u64,
+    clocks: Clocks,
 }
 
 impl Trace {
@@ -34,6 +40,7 @@ impl Trace {
             self.until = None;
             self.lines = VecDeque::new();
             self.bytes = 0;
+            self.clocks = Clocks::default();
         }
         self.until.is_some()
     }
@@ -50,9 +57,31 @@ impl Trace {
         }
     }
 
+    /// Keeps what a peer did, as it answered to a question of this time.
+    pub(super) fn moments(&mut self, now: Time, party: Party, asked: Time, moments: &Moments) {
+        if self.until.is_none() {
+            return;
+        }
+        let clock = self.clocks.compare(party, (asked, now), moments.now);
+        for moment in &moments.list {
+            let Some((began, end)) = clock.interval(moment.at, moment.took, now) else { continue };
+            with_moment(party, moment, end - began, |line, details| self.add(end, line, details));
+        }
+        if moments.lost > 0 {
+            self.keep(format!(
+                "# {} events of {party} are missing here: it was too fast\n",
+                moments.lost
+            ));
+        }
+    }
+
     fn add(&mut self, now: Time, line: &Line<'_>, details: std::fmt::Arguments<'_>) {
         let mut text = String::new();
         print(&mut text, Format::Json, (now, self.next.max(1)), line, details);
+        self.keep(text);
+    }
+
+    fn keep(&mut self, text: String) {
         if text.len() > MAX_EVENTS {
             return;
         }

@@ -391,13 +391,13 @@ impl Client {
                 let Message::ToClient(message) = message else {
                     panic!("a client was sent {message:?}")
                 };
-                self.answer(message);
+                self.answer(now, message);
             }
         }
         None
     }
 
-    fn answer(&mut self, message: ToClient) {
+    fn answer(&mut self, now: Time, message: ToClient) {
         match message {
             ToClient::Chunk { request, chunk } => {
                 if self.failed.contains(&request) {
@@ -434,6 +434,7 @@ impl Client {
                 }
             }
             ToClient::Planned(_) | ToClient::Note(_) | ToClient::Warning(_) => (),
+            ToClient::Watch => self.say(now, FromClient::Moments(Box::default())),
             ToClient::Stats { request, .. } => {
                 let read = self.reads.remove(&request).expect("only open questions are answered");
                 assert!(read.expected.is_none(), "a read was answered with statistics");

@@ -8,8 +8,8 @@ use super::Random;
 use crate::identity::Identity;
 use crate::ids::{Incarnation, RequestId};
 use crate::wire::{
-    Body, Chunk, Destination, Door, FromClient, FromWorker, Hello, Message, Order, Packet,
-    Performance, Role, Routine, Stream,
+    Body, Chunk, Destination, Doing, Door, FromClient, FromWorker, Hello, Message, Moment, Moments,
+    Order, Packet, Performance, Role, Routine, Stream,
 };
 use bytes::Bytes;
 use gt_ir::backend::{Demand, ErrorKind, RunError};
@@ -45,6 +45,7 @@ impl Rogue {
                 let role = match random.below(20) {
                     0 => Role::Worker,
                     1 => Role::Monitor,
+                    2 => Role::Tracer(random.below(1_000)),
                     _ => self.role,
                 };
                 let engine = random.percent(20).then(|| "no such engine".into());
@@ -98,6 +99,19 @@ impl Rogue {
     }
 }
 
+/// Moments of any times, which nobody has asked for.
+fn moments(random: &mut Random) -> Moments {
+    let moment = |random: &mut Random| Moment {
+        doing: Doing::Launch,
+        at: random.below(u64::MAX),
+        took: random.below(u64::MAX),
+        of: Some((crate::ids::SessionId(random.below(12)), random.below(9))),
+        n: u64::MAX,
+    };
+    let list = (0..random.below(3)).map(|_| moment(random)).collect();
+    Moments { now: random.below(u64::MAX), lost: random.below(2), list }
+}
+
 fn message(random: &mut Random) -> Message {
     let (value, request) = (ValueId(random.below(6)), RequestId(random.below(6)));
     let most = if random.percent(90) { 3 } else { 1 << 32 };
@@ -112,6 +126,9 @@ fn message(random: &mut Random) -> Message {
         11 if random.percent(20) => {
             let signals = Arc::new(signals(random));
             return Message::FromClient(FromClient::Configure(signals));
+        }
+        11 if random.percent(20) => {
+            return Message::FromClient(FromClient::Moments(Box::new(moments(random))));
         }
         11 if random.percent(30) => Order::Forget { template },
         11 if random.percent(50) => Order::Stats { request },

@@ -1,7 +1,7 @@
 //! The messages between clients and the dispatcher: orders in one direction, values and news in the
 //! other.
 
-use super::{Chunk, Order};
+use super::{Chunk, Moments, Order};
 use crate::ids::RequestId;
 use gt_ir::backend::{RunError, Stats};
 use gt_ir::signal::Signals;
@@ -16,6 +16,8 @@ pub enum FromClient {
     /// The configuration of the signals for all later segments, in place of the earlier one.
     /// [`Signals`] checks its limits itself.
     Configure(Arc<Signals>),
+    /// The answer to [`ToClient::Watch`].
+    Moments(Box<Moments>),
     /// The session ends, and its values are freed.
     Close,
 }
@@ -57,6 +59,8 @@ pub enum ToClient {
     Note(Box<str>),
     /// Something that the program asked for and did not get, which its user is to see.
     Warning(Box<str>),
+    /// A tracer wants to know what the program does. There is one such question at a time.
+    Watch,
 }
 
 /// The outcome of compiling a template.

@@ -8,7 +8,9 @@
 #[cfg(test)]
 mod tests;
 
-use super::{Body, MAX_CHUNK, MAX_ENTRIES, MAX_EVENTS, MAX_HEAD, MAX_TEXT, PROTOCOL, Packet};
+use super::{
+    Body, MAX_CHUNK, MAX_ENTRIES, MAX_EVENTS, MAX_HEAD, MAX_MOMENTS, MAX_TEXT, PROTOCOL, Packet,
+};
 use crate::wire::handshake::SAME_VERSION;
 use crate::wire::{FromClient, FromWorker, MAX_ROUTINE, Message, Order, ToClient, ToWorker};
 use bytes::Bytes;
@@ -215,6 +217,10 @@ fn check_message(message: &Message, stream: super::Stream) -> Result<(), WireErr
         Message::FromWorker(FromWorker::Performed { performed, .. }) => {
             limit("a routine's values", performed.arrived.len(), MAX_ROUTINE)?;
             limit("a routine's values", performed.returned.len(), MAX_ROUTINE)?;
+        }
+        Message::FromClient(FromClient::Moments(moments))
+        | Message::FromWorker(FromWorker::Moments(moments)) => {
+            limit("a list of moments", moments.list.len(), MAX_MOMENTS)?;
         }
         Message::ToWorker(ToWorker::Open { client, .. }) => {
             limit("a name", client.len(), MAX_TEXT)?

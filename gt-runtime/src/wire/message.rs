@@ -54,6 +54,10 @@ impl Weight for Message {
                 let texts = [&planned.failed, &planned.retyped].into_iter().flatten();
                 texts.map(|text| text.len() as u64).sum()
             }
+            Message::FromClient(FromClient::Moments(moments))
+            | Message::FromWorker(FromWorker::Moments(moments)) => {
+                size_of_val(&*moments.list) as u64
+            }
             Message::FromClient(FromClient::Configure(signals)) => signals.bytes() as u64,
             Message::ToClient(ToClient::Chunk { chunk, .. })
             | Message::FromWorker(FromWorker::Chunk { chunk, .. }) => chunk.bytes.len() as u64,
@@ -65,7 +69,10 @@ impl Weight for Message {
             | Message::FromWorker(
                 FromWorker::Register(_) | FromWorker::Done { .. } | FromWorker::Sent { .. },
             )
-            | Message::ToWorker(ToWorker::Open { .. } | ToWorker::EndSession { .. }) => 0,
+            | Message::ToClient(ToClient::Watch)
+            | Message::ToWorker(
+                ToWorker::Open { .. } | ToWorker::EndSession { .. } | ToWorker::Watch,
+            ) => 0,
         };
         payload + Self::LEAST
     }
@@ -90,6 +97,18 @@ impl Message {
             | Message::FromWorker(_)
             | Message::Parcel(_) => None,
         }
+    }
+
+    /// Whether it is about a trace, and is therefore no event of one.
+    #[must_use]
+    pub fn is_of_trace(&self) -> bool {
+        matches!(
+            self,
+            Message::FromClient(FromClient::Moments(_))
+                | Message::FromWorker(FromWorker::Moments(_))
+                | Message::ToClient(ToClient::Watch)
+                | Message::ToWorker(ToWorker::Watch)
+        )
     }
 
     /// The tensor data it carries.

@@ -1,7 +1,7 @@
 //! The messages between the dispatcher and workers: as between clients and the dispatcher, with the
 //! session of each message.
 
-use super::{Chunk, Counts, Door, Order, Performed, Planned};
+use super::{Chunk, Counts, Door, Moments, Order, Performed, Planned};
 use crate::ids::{RequestId, SessionId};
 use gt_ir::backend::{RunError, Stats};
 use serde::{Deserialize, Serialize};
@@ -33,6 +33,8 @@ pub enum ToWorker {
         /// The order. Its values are live on this worker, and its template is defined here.
         order: Order,
     },
+    /// A tracer wants to know what the worker does. There is one such question at a time.
+    Watch,
     /// The session is over. The last message on each of the two streams: when it has come on both,
     /// the worker frees the session.
     EndSession {
@@ -118,6 +120,8 @@ pub enum FromWorker {
         /// The reason.
         text: Box<str>,
     },
+    /// The answer to [`ToWorker::Watch`].
+    Moments(Box<Moments>),
 }
 
 /// The engine, threads and memory of a worker.

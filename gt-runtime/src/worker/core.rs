@@ -108,9 +108,11 @@ impl Core {
                 let held = self.sessions.entry(session).or_default();
                 let (template, inputs) = (None, Inputs::new());
                 let begun = Begun::default();
-                let task = Task { session, attempt, seq, order, template, inputs, begun };
+                let since = 0;
+                let task = Task { session, attempt, seq, order, template, inputs, begun, since };
                 held.order(task, weight, out);
             }
+            ToWorker::Watch => {} // The end of the connection answers.
             ToWorker::EndSession { session } => {
                 let held = self.sessions.entry(session).or_default();
                 held.ended[stream as usize] = true;

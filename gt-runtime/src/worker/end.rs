@@ -1,15 +1,16 @@
 //! The worker's end of its connection. It takes packets of the dispatcher and reports of the
 //! executor, and gives jobs for the executor and packets for the dispatcher.
 //!
-//! It dials, registers the worker, passes messages to the [`Core`], and gives credit back, at once
-//! It is pure: it owns no socket and no thread and reads no clock. The
-//! embedded system, the worker in a process of its own and the simulation share it. Values that
-//! other workers need go to them directly (`siblings`) where the dispatcher says how.
+//! It dials, registers the worker, passes messages to the [`Core`], and gives credit back at once.
+//! It is pure: it owns no socket and no thread and reads no clock. The embedded system, the worker in
+//! a process of its own and the simulation share it. Values that other workers need go to them
+//! directly (`siblings`) where the dispatcher says how.
 
 use smallvec::SmallVec;
 #[cfg(test)]
 use std::collections::BTreeMap;
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::core::Core;
@@ -17,6 +18,7 @@ use super::job::Job;
 use super::progress::Noted;
 use super::siblings::{Action, Road, Siblings};
 use crate::assembly::Travel;
+use crate::capture::Capture;
 use crate::clock::Time;
 use crate::connection::{Connection, ConnectionConfig, Ending, Incoming};
 #[cfg(test)]
@@ -26,7 +28,8 @@ use crate::ids::Incarnation;
 #[cfg(test)]
 use crate::ids::SessionId;
 use crate::wire::{
-    Capacity, Door, FromWorker, Hello, Message, Packet, Parcel, Role, Stream, Weight as _, Welcome,
+    Capacity, Door, FromWorker, Hello, Message, Packet, Parcel, Role, Stream, ToWorker,
+    Weight as _, Welcome,
 };
 
 /// One registration of a worker, from the first packet to the last.
@@ -40,6 +43,8 @@ pub(crate) struct WorkerEnd {
     early: VecDeque<(Road, Parcel)>,
     /// When what was noted of performances is said, although they are not over.
     news: Option<Time>,
+    /// What the worker does, for a tracer of the server.
+    capture: Arc<Capture>,
 }
 
 /// How long something that is noted of a performance may wait for its end.
@@ -68,9 +73,15 @@ impl WorkerEnd {
         let hello = Hello::new(Role::Worker, identity);
         let connection = Connection::dial(now, incarnation, hello, config);
         let (core, early) = (Core::new(), VecDeque::new());
-        let mut end = WorkerEnd { connection, core, travel, siblings, early, news: None };
+        let capture = Arc::default();
+        let mut end = WorkerEnd { connection, core, travel, siblings, early, news: None, capture };
         end.report(now, FromWorker::Register(capacity));
         end
+    }
+
+    /// The same end of a worker whose executor notes here what it does.
+    pub(crate) fn noted(self, capture: Arc<Capture>) -> WorkerEnd {
+        WorkerEnd { capture, ..self }
     }
 
     /// Takes a packet of the dispatcher. Adds jobs to `jobs`, and passes news to `tell`.
@@ -87,14 +98,18 @@ impl WorkerEnd {
             match incoming {
                 Incoming::Opened(welcome) => tell(News::Opened(welcome)),
                 Incoming::Ended(ending) => tell(News::Ended(ending)),
-                Incoming::Message(stream, message) => self.message(stream, message, jobs),
+                Incoming::Message(stream, message) => self.message(now, stream, message, jobs),
             }
         }
     }
 
-    fn message(&mut self, stream: Stream, message: Message, jobs: &mut Vec<Job>) {
+    fn message(&mut self, now: Time, stream: Stream, message: Message, jobs: &mut Vec<Job>) {
         let weight = message.weight();
         match message {
+            Message::ToWorker(ToWorker::Watch) => {
+                let moments = Box::new(self.capture.take(now));
+                self.report_up(now, FromWorker::Moments(moments));
+            }
             Message::ToWorker(message) => self.core.handle(stream, message, weight, jobs),
             Message::FromClient(_)
             | Message::ToClient(_)

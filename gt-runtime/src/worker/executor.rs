@@ -32,14 +32,17 @@ use super::memory;
 use super::plans::{Plan, Plans};
 use super::reads::{Owner, Question, Tell};
 use super::table::{Outcome, Table};
+use crate::capture::{Capture, interval};
 use crate::clock::{self, Time};
 use crate::ids::SessionId;
 use crate::log::{Line, Log, Source, What};
 use crate::modifier::{self, Place};
 use crate::profile::{self, Phase};
 use crate::tier::PlanConfig;
-use crate::wire::{Counts, FromWorker, Order, RESERVED};
+use crate::wire::{Counts, Doing, FromWorker, Moment, Order, RESERVED};
 
+/// A shorter time between two threads is no wait.
+const QUEUED: Duration = Duration::from_micros(2);
 /// How often the memory of values is measured.
 const MEASURE_EVERY: Duration = Duration::from_millis(100);
 
@@ -61,6 +64,8 @@ pub struct Executor {
     inputs: Vec<Value>,
     /// The plan that ran last and the types of its inputs, for a profile.
     ran: Option<(Program, Vec<Type>)>,
+    /// What it does, for a tracer of the server.
+    capture: Arc<Capture>,
 }
 
 /// Puts the inputs of a launch into `given`, as its plan takes them. False if one is missing or
@@ -137,6 +142,7 @@ impl Executor {
             memory,
             inputs,
             ran: None,
+            capture: Arc::default(),
         }
     }
 
@@ -149,6 +155,11 @@ impl Executor {
     /// Renames it, because the dispatcher chooses the name.
     pub fn set_name(&mut self, name: &str) {
         self.name = name.into();
+    }
+
+    /// Where it notes what it does, while a tracer wants to know.
+    pub(crate) fn capture(&self) -> Arc<Capture> {
+        self.capture.clone()
     }
 
     /// Why its device is lost with all values, if it is. The worker then ends.
@@ -211,6 +222,7 @@ impl Executor {
 
     fn task(&mut self, mut task: Task, jobs: &Jobs, out: &mut Vec<FromWorker>) -> Ran {
         let (session, began) = (task.session, clock::now());
+        self.capture_queue(&mut task, began);
         if modifier::is_at(Place::Worker) && task.begun.entries == 0 {
             self.modify(&mut task);
         }
@@ -307,6 +319,10 @@ impl Executor {
         let failed = |error| Some(FromWorker::Failed { session, request, error });
         let began = clock::now();
         let download = self.download(&question);
+        if let (Ok((_, bytes)), true) = (&download, self.capture.is_on()) {
+            let doing = if request.0 >= RESERVED { Doing::Exchange } else { Doing::Read };
+            self.note(doing, (session, 0), (began, since(began)), *bytes);
+        }
         if let (Ok((_, bytes)), true) = (&download, profile::is_on()) {
             let phase = if request.0 >= RESERVED { Phase::Exchange } else { Phase::Read };
             profile::work(&self.name, phase, since(began), *bytes);
@@ -418,6 +434,21 @@ impl Executor {
         entry.write(&line.of(session, seq), format_args!("{session} segment {seq}: {details}"));
     }
 
+    /// Notes what it did, which began at a time and took so many nanoseconds.
+    fn note(&self, doing: Doing, of: (SessionId, u64), (began, took): (Time, u64), n: u64) {
+        let end = began + Duration::from_nanos(took);
+        self.capture.add(end, Moment { of: Some(of), n, ..interval(doing, began, end) });
+    }
+
+    /// Notes how long a segment has waited, when it begins.
+    fn capture_queue(&self, task: &mut Task, began: Time) {
+        let since = Duration::from_nanos(std::mem::take(&mut task.since));
+        if !since.is_zero() && began > since + QUEUED {
+            let waited = nanoseconds(began.saturating_sub(since));
+            self.note(Doing::Queue, (task.session, task.seq), (since, waited), 0);
+        }
+    }
+
     /// The report on a segment that began at a time and took so many nanoseconds.
     fn done(
         &mut self,
@@ -427,6 +458,10 @@ impl Executor {
         planned: bool,
     ) -> FromWorker {
         let Task { session, seq, attempt, .. } = *task;
+        if self.capture.is_on() {
+            let doing = if planned { Doing::Launch } else { Doing::Run };
+            self.note(doing, (session, seq), (began, since(began)), instructions);
+        }
         // Counting what values take is cheap, but a launch is cheaper still.
         if began >= self.memory.1 + MEASURE_EVERY {
             self.memory = (self.device.engine.stats().live_bytes as u64, began);
@@ -465,6 +500,6 @@ fn since(began: Time) -> u64 {
     nanoseconds(clock::now().saturating_sub(began))
 }
 
-fn nanoseconds(time: Duration) -> u64 {
+pub(in crate::worker) fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }

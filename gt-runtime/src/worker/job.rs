@@ -66,6 +66,8 @@ pub struct Task {
     pub inputs: Inputs,
     /// What has been done of a segment.
     pub begun: Begun,
+    /// When it was added to the jobs, in nanoseconds. 0 if no tracer wants to know.
+    pub since: u64,
 }
 
 /// The part of a segment that has run.

@@ -146,12 +146,20 @@ impl Worker {
         let (orders, told) = (Arc::new(Jobs::new()), Arc::new(Fifo::new()));
         let waker = self.shutdown.waker().clone();
         let tell = later(orders.clone(), told.clone(), waker.clone());
-        let executor = Arc::new(Mutex::new(Executor::new(engine, "worker", plans, log, tell)));
+        let executor = Executor::new(engine, "worker", plans, log, tell);
+        let capture = executor.capture();
+        let executor = Arc::new(Mutex::new(executor));
         let gone = Slot::new();
         let thread = spawn(executor.clone(), orders.clone(), told.clone(), waker, gone.clone())
             .map_err(SocketError::from)?;
         let mut life = Life {
-            parts: Parts { worker: &self, executor: &executor, orders: &orders, told: &told },
+            parts: Parts {
+                worker: &self,
+                executor: &executor,
+                orders: &orders,
+                told: &told,
+                capture: &capture,
+            },
             capacity: measured(&info),
             n: 0,
         };

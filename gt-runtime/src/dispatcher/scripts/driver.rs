@@ -222,6 +222,7 @@ fn message(role: Role, words: &[&str]) -> Message {
             ["fetch", r, v] => Order::Fetch { request: request(r), value: value(v) },
             ["stats", r] => Order::Stats { request: request(r) },
             ["close"] => return Message::FromClient(FromClient::Close),
+            ["moments"] => return Message::FromClient(FromClient::Moments(Box::default())),
             other => panic!("no message of a client: {other:?}"),
         }));
     }
@@ -338,7 +339,9 @@ fn show(action: &Action) -> Option<String> {
         },
         Action::Forget(peer) => format!("> forget {peer}"),
         Action::Partition { session, .. } => format!("> partition for {session}"),
-        Action::Report(_) | Action::Note(_) | Action::Trace { .. } => return None,
+        Action::Report(_) | Action::Note(_) | Action::Trace { .. } | Action::Moments { .. } => {
+            return None;
+        }
     })
 }
 
@@ -361,6 +364,7 @@ fn show_message(message: &Message) -> String {
         }
         Message::ToClient(ToClient::Note(text)) => format!("note: {text}"),
         Message::ToClient(ToClient::Warning(text)) => format!("warning: {text}"),
+        Message::ToClient(ToClient::Watch) | Message::ToWorker(ToWorker::Watch) => "watch".into(),
         Message::ToClient(ToClient::Stats { request, stats }) => {
             let ran: Vec<String> = stats
                 .workers

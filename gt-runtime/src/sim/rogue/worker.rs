@@ -24,7 +24,7 @@ pub(super) fn message(random: &mut Random) -> Message {
     let own = if random.percent(80) { 0 } else { RESERVED };
     let request = RequestId(own + random.below(12));
     let error = || Arc::new(RunError::new(ErrorKind::Instruction, "a lie"));
-    Message::FromWorker(match random.below(9) {
+    Message::FromWorker(match random.below(10) {
         0 | 1 => {
             let counts = Counts {
                 instructions: random.below(u64::MAX),
@@ -58,6 +58,7 @@ pub(super) fn message(random: &mut Random) -> Message {
             FromWorker::Performed { session, seq, attempt, performed }
         }
         6 => FromWorker::Planned { session, planned: Box::default() },
+        8 => FromWorker::Moments(Box::new(super::moments(random))),
         _ if random.percent(10) => return register(),
         _ => FromWorker::Note { session, text: "a lie".into() },
     })

@@ -50,7 +50,7 @@ impl Rest {
         let Rest { session, attempt, .. } = *self;
         let seq = self.seq.saturating_add(self.n_taken as u64);
         let (inputs, begun) = (Inputs::new(), Begun::default());
-        Task { session, attempt, seq, order, template: None, inputs, begun }
+        Task { session, attempt, seq, order, template: None, inputs, begun, since: 0 }
     }
 
     fn destination(&self, to: Arrival) -> Option<Arc<Destination>> {

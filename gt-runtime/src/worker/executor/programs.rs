@@ -8,12 +8,13 @@ use gt_ir::Tape;
 use gt_ir::canonical::Bindings;
 
 use super::{Executor, lend};
+use crate::capture::interval;
 use crate::clock::{self, Time};
 use crate::ids::SessionId;
 use crate::log::{Line, Log, Source, What};
 use crate::profile;
 use crate::wire::codec::cut;
-use crate::wire::{FromWorker, Planned};
+use crate::wire::{Doing, FromWorker, Moment, Planned};
 use crate::worker::at_once;
 use crate::worker::definition::Definition;
 use crate::worker::device::Device;
@@ -35,14 +36,23 @@ impl Executor {
             return false;
         }
         let owner = (self.registration, session);
-        let Executor { device, name, log, sessions, plans, inputs: given, ran: last, .. } = self;
+        let Executor {
+            device, name, log, sessions, plans, inputs: given, ran: last, capture, ..
+        } = self;
         let table = sessions.entry(session).or_default();
         if !lend(device, table, defined, bindings, given) {
             return false;
         }
         let plan = plans.get(owner, defined, given.iter().map(|value| &value.ty));
         if let Some(planned) = plan.and_then(|plan| plan.news_for(&defined.plan)) {
-            log_plan(log, name, session, plan.and_then(Plan::began), &planned);
+            let began = plan.and_then(Plan::began);
+            log_plan(log, name, session, began, &planned);
+            if let (Some(began), true) = (began, capture.is_on()) {
+                let end = began + Duration::from_nanos(planned.nanos);
+                let (of, n) = (Some((session, 0)), planned.instructions);
+                let made = interval(Doing::Compile, began, end);
+                capture.add(clock::now(), Moment { of, n, ..made });
+            }
             out.push(FromWorker::Planned { session, planned: Box::new(planned) });
         }
         let ran = match plan.and_then(Plan::made) {

@@ -17,7 +17,7 @@ use crate::clock::{self, Time};
 use crate::ids::SessionId;
 use crate::log::{Line, Log, Signals, Source, What};
 use crate::profile;
-use crate::wire::{FromWorker, Order};
+use crate::wire::{Doing, FromWorker, Order};
 use crate::worker::device::Device;
 use crate::worker::faults::{describe, error, kind};
 use crate::worker::job::{Begun, Inputs, Missing, Ran, Task};
@@ -58,6 +58,9 @@ impl Executor {
         let nanos = since(began);
         task.begun.nanos += nanos;
         if task.begun.entries < tape.entries.len() {
+            if self.capture.is_on() {
+                self.note(Doing::Run, (task.session, task.seq), (began, nanos), 0);
+            }
             let rest = Task { order: Order::Run(tape), template: None, ..task };
             return Ran::Paused(rest, nanos);
         }

@@ -3,12 +3,13 @@
 //! Reports of an earlier registration are dropped, because its sessions are over.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use smallvec::SmallVec;
 
 use super::hands::{Told, locked, run};
 use super::{REGISTERED, Stopped, Worker, WorkerError};
+use crate::capture::Capture;
 use crate::clock::{self, Time};
 use crate::connection::Ending;
 use crate::identity::Identity;
@@ -16,7 +17,7 @@ use crate::log::{Source, What};
 use crate::shutdown::Manner;
 use crate::wire::{Packet, Refusal};
 use crate::worker::end::{News, WorkerEnd};
-use crate::worker::executor::Executor;
+use crate::worker::executor::{Executor, nanoseconds};
 use crate::worker::faults::panic_text;
 use crate::worker::job::Job;
 use crate::worker::jobs::Jobs;
@@ -41,6 +42,7 @@ pub(super) struct Parts<'a> {
     pub(super) executor: &'a Mutex<Executor>,
     pub(super) orders: &'a Jobs,
     pub(super) told: &'a Fifo<Told>,
+    pub(super) capture: &'a Arc<Capture>,
 }
 
 /// One registration with a server.
@@ -57,6 +59,7 @@ pub(super) struct Registration<'a> {
 
 impl<'a> Registration<'a> {
     pub(super) fn new(parts: Parts<'a>, n: u64, end: WorkerEnd, roads: Roads<'a>) -> Self {
+        let end = end.noted(parts.capture.clone());
         Registration { parts, n, end, roads, jobs: Vec::new(), opened: false, ending: None }
     }
 
@@ -190,7 +193,11 @@ impl<'a> Registration<'a> {
     /// because waking it and being woken by it would take longer.
     fn hand_over(&mut self) {
         let (Parts { executor, orders, told, .. }, life) = (self.parts, self.n);
-        for job in self.jobs.drain(..) {
+        let since = self.parts.capture.now().map_or(0, nanoseconds);
+        for mut job in self.jobs.drain(..) {
+            if let Job::Task(task) = &mut job {
+                task.since = since;
+            }
             if !job.is_quick() {
                 orders.add(life, job);
             } else if let Some(job) = orders.try_begin(life, job) {
