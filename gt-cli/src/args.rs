@@ -523,12 +523,21 @@ pub(crate) struct WorkerArgs {
     /// GT_INSECURE=1]
     #[arg(long)]
     pub(crate) insecure: bool,
+    /// How long to look for a server that was lost, before this worker ends. It registers again when
+    /// the server is back. 0: it ends at once
+    #[arg(long, value_name = "S", default_value_t = WorkerArgs::RECONNECT)]
+    pub(crate) reconnect: u32,
     #[command(flatten)]
     pub(crate) log: LogArgs,
     /// The number of workers that another process supervises. This worker is one of them: it takes
     /// its share of the machine, and ends when standard input is closed
     #[arg(long, hide = true, value_name = "N")]
     pub(crate) one_of: Option<usize>,
+}
+
+impl WorkerArgs {
+    /// The seconds for which a worker looks for its server.
+    pub(crate) const RECONNECT: u32 = 60;
 }
 
 const WORKER_EXAMPLES: &str = "\

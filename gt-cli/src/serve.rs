@@ -81,7 +81,8 @@ fn work(args: &WorkerArgs, address: &Address, choice: &Choice, json: bool) -> Re
     let exposure = exposure(args.insecure || usual.entry == Entry::Plain);
     let listen = listen.map(|listen| Listen { exposure, ..listen });
     let entry = if args.insecure { Entry::Plain } else { usual.entry.clone() };
-    let worker = Worker::new(WorkerConfig { log, name, listen, entry, ..usual })?;
+    let reconnect = Duration::from_secs(args.reconnect.into());
+    let worker = Worker::new(WorkerConfig { log, name, listen, entry, reconnect, ..usual })?;
     let shutdown = worker.shutdown();
     if args.one_of.is_some() {
         end_with_supervisor(worker.shutdown());

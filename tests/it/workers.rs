@@ -157,3 +157,38 @@ fn what_is_measured_says_on_what() {
         );
     }
 }
+
+#[test]
+fn a_worker_that_lost_its_server_looks_for_it_and_registers_again() {
+    let mut cluster = Cluster::start(1);
+    let port = cluster.address.rsplit(':').next().unwrap().to_owned();
+    let words = ["worker", "--connect", &cluster.address, "--reconnect", "0"];
+    let mut hasty = Process::start("gt-cli", &words);
+    hasty.until("registered with the server at");
+    cluster.server.kill();
+    cluster.server.ended();
+    let worker = &mut cluster.workers[0];
+    worker.until("is lost: ");
+    worker.until("no server at ");
+    let (status, said) = hasty.finish().bad();
+    assert!(status == Some(1) && said.contains("is lost: "), "{said}");
+    let mut server = Process::start("gt-cli", &["server", "-p", &port]);
+    server.until("listening at ");
+    let line = worker.until("registered with the server at");
+    assert!(line.ends_with(" as w1"), "{line}");
+    server.until("joined");
+    let trained = run("examples/digits", &["--epochs", "1", "--connect", &cluster.address]);
+    trained.good();
+}
+
+#[test]
+fn a_worker_gives_its_server_up_after_the_time_that_it_was_told() {
+    let mut cluster = Cluster::start(0);
+    let words = ["worker", "--connect", &cluster.address, "--reconnect", "1"];
+    let mut worker = Process::start("gt-cli", &words);
+    worker.until("registered with the server at");
+    cluster.server.kill();
+    worker.until("looking for it for 1 s");
+    let (status, said) = worker.finish().bad();
+    assert!(status == Some(1) && said.contains("is lost: "), "{said}");
+}

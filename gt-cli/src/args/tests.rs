@@ -27,6 +27,65 @@ fn units_of_systemd_start_commands_that_there_are() {
     }
 }
 
+/// The words of a text that begin as variables of GT do, without those of secrets and of labels.
+fn variables(text: &str) -> Vec<String> {
+    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let words = text.split(|c| !is_word(c)).filter(|word| word.starts_with("GT_"));
+    words.map(str::to_owned).collect()
+}
+
+#[test]
+fn files_of_deployment_set_variables_that_there_are() {
+    let mut n = 0;
+    for text in [
+        include_str!("../../../deploy/systemd/gt-server.service"),
+        include_str!("../../../deploy/systemd/gt-worker@.service"),
+        include_str!("../../../deploy/kubernetes/server.yaml"),
+        include_str!("../../../deploy/kubernetes/workers.yaml"),
+        include_str!("../../../deploy/slurm/gt.sbatch"),
+    ] {
+        for name in variables(text) {
+            assert!(gt_settings::Setting::of_variable(&name).is_some(), "{name} in {text}");
+            n += 1;
+        }
+    }
+    assert!(n > 6, "{n}");
+}
+
+#[test]
+fn units_of_systemd_have_sections_and_keys_with_values() {
+    for unit in [
+        include_str!("../../../deploy/systemd/gt-server.service"),
+        include_str!("../../../deploy/systemd/gt-worker@.service"),
+    ] {
+        let lines = unit.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+        let (sections, keys): (Vec<&str>, Vec<&str>) = lines.partition(|l| l.starts_with('['));
+        assert_eq!(sections, ["[Unit]", "[Service]", "[Install]"]);
+        for line in keys {
+            let (key, value) = line.split_once('=').unwrap_or_else(|| panic!("{line}"));
+            let is_key = key.chars().all(|c| c.is_ascii_alphanumeric());
+            assert!(is_key && !value.is_empty() && !value.ends_with(' '), "{line}");
+        }
+    }
+}
+
+#[test]
+fn the_batch_script_starts_commands_that_there_are() {
+    let script = include_str!("../../../deploy/slurm/gt.sbatch");
+    let host = script.replace("\"$host\"", "head").replace("\"$(hostname)\"", "node");
+    let host = host.replace("\"$(hostname):0\"", "node:0").replace("\"$0\"", "head:12345");
+    let starts = host.lines().filter_map(|line| Some(&line[line.find("gt-cli ")?..]));
+    let mut n = 0;
+    for start in starts {
+        let end = start
+            .find([' ', '\''])
+            .map(|_| start.find(" >").or_else(|| start.find('\'')).unwrap_or(start.len()));
+        parses(&start[..end.unwrap_or(start.len())].split(' ').collect::<Vec<_>>(), start);
+        n += 1;
+    }
+    assert_eq!(n, 2);
+}
+
 #[test]
 fn manifests_of_kubernetes_have_probes_and_start_commands_that_there_are() {
     let mut n_probes = 0;
@@ -46,6 +105,17 @@ fn manifests_of_kubernetes_have_probes_and_start_commands_that_there_are() {
         let words: Vec<String> = words.map(|word| word.replace("$(POD)", "gt-worker-0")).collect();
         let words: Vec<&str> = ["gt-cli"].into_iter().chain(words.iter().map(|w| &**w)).collect();
         parses(&words, manifest);
+        // Probes and services name ports that containers open, and the server listens there.
+        let ports = container["ports"].as_sequence().cloned().unwrap_or_default();
+        let is_open = |name: &Value| ports.iter().any(|port| port["name"] == *name);
+        for port in &ports {
+            let number = port["containerPort"].as_u64().unwrap().to_string();
+            let listens = number == "12345" || words.iter().any(|w| w.ends_with(&number));
+            assert!(listens, "nothing listens at port {number}");
+        }
+        for port in service["spec"]["ports"].as_sequence().unwrap() {
+            assert!(port["targetPort"].is_null() || is_open(&port["targetPort"]), "{port:?}");
+        }
         let names = container["volumeMounts"].as_sequence().unwrap().iter();
         let volumes = set["spec"]["template"]["spec"]["volumes"].as_sequence().unwrap();
         for mount in names {
@@ -54,6 +124,7 @@ fn manifests_of_kubernetes_have_probes_and_start_commands_that_there_are() {
         for probe in ["startupProbe", "readinessProbe", "livenessProbe"] {
             if let Some(path) = container[probe]["httpGet"]["path"].as_str() {
                 assert!(["/healthz", "/readyz"].contains(&path));
+                assert!(is_open(&container[probe]["httpGet"]["port"]));
                 n_probes += 1;
             }
         }

@@ -109,6 +109,7 @@ fn start_workers(args: &LaunchArgs, address: &Address, json: bool) -> Result<Tea
         threads: args.threads,
         compute: args.compute.clone(),
         listen: None,
+        reconnect: WorkerArgs::RECONNECT,
         insecure: args.insecure,
         log: LogArgs::default(),
         one_of: None,

@@ -65,6 +65,7 @@ impl Child {
             .chain(json.then_some("--json"))
             .map(OsString::from)
             .collect::<Vec<_>>();
+        words.extend(["--reconnect".into(), args.reconnect.to_string().into()]);
         if let Some(threads) = args.threads {
             words.extend(["--threads".into(), threads.to_string().into()]);
         }
@@ -191,6 +192,7 @@ fn words(args: &WorkerArgs, choice: &Choice, n: usize, label: &str, json: bool) 
         .chain(json.then_some("--json"))
         .map(OsString::from)
         .collect::<Vec<_>>();
+    words.extend(["--reconnect".into(), args.reconnect.to_string().into()]);
     if let Some(threads) = args.threads {
         words.extend(["--threads".into(), threads.to_string().into()]);
     }

@@ -49,7 +49,7 @@ pub struct WorkerConfig {
     pub name: String,
     /// The timeouts and windows of its connection.
     pub connection: ConnectionConfig,
-    /// How long it tries to reach a server that it has lost.
+    /// How long it tries to reach a server that it has lost. Zero: it ends.
     pub reconnect: Duration,
     /// The configuration of plans.
     pub plans: PlanConfig,

@@ -1,7 +1,7 @@
 //! The life of a worker: it registers with a server, and again after it has lost the server.
 //!
 //! Guarantees: a server that was never reached, or that refuses, is an error at once. A server that
-//! is lost is looked for as long as the configuration says.
+//! is lost is looked for as long as the configuration says, after longer and longer waits.
 
 use std::time::Duration;
 
@@ -16,8 +16,10 @@ use crate::ids::Incarnation;
 use crate::wire::Capacity;
 use crate::worker::end::WorkerEnd;
 use crate::worker::roads::Roads;
-use crate::zmq::{Uplink, context};
+use crate::zmq::{Uplink, context, wait};
 
+/// The wait after the first attempt that failed, and the longest wait.
+const WAIT: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(8));
 /// The timeout of one attempt to reach a server.
 const PATIENCE: Duration = Duration::from_millis(1_900);
 
@@ -29,6 +31,29 @@ pub(super) struct Life<'a> {
     pub(super) n: u64,
 }
 
+/// A server that is lost.
+struct Lost {
+    why: String,
+    /// When it is given up.
+    end: Time,
+    /// The wait after the next attempt that fails.
+    wait: Duration,
+}
+
+impl Lost {
+    fn new(why: String, now: Time, patience: Duration) -> Lost {
+        Lost { why, end: now + patience, wait: WAIT.0 }
+    }
+
+    /// How long to wait after an attempt that failed. None if the server is given up.
+    fn next_wait(&mut self, now: Time) -> Option<Duration> {
+        let left = self.end.checked_sub(now).filter(|left| !left.is_zero())?;
+        let wait = self.wait.min(left);
+        self.wait = WAIT.1.min(self.wait * 2);
+        Some(wait)
+    }
+}
+
 impl Life<'_> {
     pub(super) fn until_the_end(
         &mut self,
@@ -36,7 +61,8 @@ impl Life<'_> {
     ) -> Result<Stopped, WorkerError> {
         let address = &self.parts.worker.config.address;
         let ctx = context();
-        let mut lost: Option<(String, Time)> = None;
+        let patience = self.parts.worker.config.reconnect;
+        let mut lost: Option<Lost> = None;
         loop {
             if let Some(asked) = self.parts.worker.shutdown.asked() {
                 return Ok(Stopped::ShutDown(asked.reason()));
@@ -44,20 +70,28 @@ impl Life<'_> {
             match self.once(&ctx, watch) {
                 Ok(Broken::Over(end)) => return Ok(end),
                 Ok(Broken::Lost(why)) => {
-                    watch(&format!("the server at {address} is lost: {why}; looking for it"));
-                    lost = Some((why, clock::now()));
+                    if patience.is_zero() {
+                        return Err(WorkerError::Lost(address.clone(), why));
+                    }
+                    let seconds = patience.as_secs();
+                    watch(&format!(
+                        "the server at {address} is lost: {why}; looking for it for {seconds} s"
+                    ));
+                    lost = Some(Lost::new(why, clock::now(), patience));
                 }
                 // A server that is lost may come back. A server that was never reached is an error
                 // at once.
-                Err(error @ (WorkerError::Socket(_) | WorkerError::Lost(..))) => match &lost {
-                    None => return Err(error),
-                    Some((why, since))
-                        if clock::now() > *since + self.parts.worker.config.reconnect =>
-                    {
-                        return Err(WorkerError::Lost(address.clone(), why.clone()));
-                    }
-                    Some(_) => {}
-                },
+                Err(error @ (WorkerError::Socket(_) | WorkerError::Lost(..))) => {
+                    let Some(lost) = &mut lost else { return Err(error) };
+                    let Some(time) = lost.next_wait(clock::now()) else {
+                        return Err(WorkerError::Lost(address.clone(), lost.why.clone()));
+                    };
+                    let seconds = time.as_secs_f64();
+                    watch(&format!(
+                        "no server at {address} yet; the next try is in {seconds:.2} s"
+                    ));
+                    wait(&[], &self.parts.worker.wakeups, Some(time))?;
+                }
                 Err(error) => return Err(error),
             }
         }
@@ -80,5 +114,23 @@ impl Life<'_> {
         let broken = Registration::new(self.parts, self.n, end, roads).serve(&uplink, watch);
         uplink.set_linger(Duration::from_millis(200))?;
         broken
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_grow_up_to_a_limit_and_end_with_the_patience() {
+        let second = Duration::from_secs(1);
+        let mut lost = Lost::new("gone".into(), second, 60 * second);
+        let (mut now, mut waits) = (second, Vec::new());
+        while let Some(wait) = lost.next_wait(now) {
+            waits.push(wait.as_millis());
+            now += wait;
+        }
+        assert_eq!(waits[..7], [250, 500, 1_000, 2_000, 4_000, 8_000, 8_000]);
+        assert_eq!((waits.iter().sum::<u128>(), now), (60_000, 61 * second));
     }
 }
