@@ -31,6 +31,11 @@ pub(crate) struct Cli {
 }
 
 impl Cli {
+    /// The definition of the command line, without the values of `gt.toml`.
+    pub(crate) fn definition() -> Clap {
+        Cli::command()
+    }
+
     /// The command line of this process. Flags that it leaves out have the values of `gt.toml`,
     /// unless a variable of the environment has another one.
     pub(crate) fn of_process() -> Cli {
@@ -128,6 +133,19 @@ pub(crate) enum Command {
     Trace(TraceArgs),
     /// Draw the timeline of traces and of instruction logs in JSON
     Visualize(VisualizeArgs),
+    /// Print the completions of commands and flags for a shell
+    #[command(after_help = COMPLETIONS_EXAMPLES)]
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Write the pages for `man`, one for each command, into a folder
+    #[command(hide = true)]
+    Man {
+        /// The folder, which is made
+        #[arg(value_name = "FOLDER")]
+        folder: PathBuf,
+    },
     /// Show all settings: their values, where they come from, and what they do
     Config(ConfigArgs),
     /// Report what this build and this machine support, what does not work, and how to fix it
@@ -275,6 +293,12 @@ Examples:
   bob$ gt-cli keys show                    prints the key of bob's servers
   ann$ gt-cli keys trust head:12345 KEY    lets ann's programs connect there
   bob$ gt-cli keys revoke ann";
+
+const COMPLETIONS_EXAMPLES: &str = "\
+Examples:
+  gt-cli completions bash > ~/.local/share/bash-completion/completions/gt-cli
+  gt-cli completions zsh > ~/.zfunc/_gt-cli    with `fpath+=~/.zfunc` before compinit in ~/.zshrc
+  gt-cli completions fish > ~/.config/fish/completions/gt-cli.fish";
 
 const SCHEMA_EXAMPLES: &str = "\
 An editor with a language server for YAML completes keys and marks mistakes by it, if the file of

@@ -10,6 +10,7 @@ mod bench;
 mod boundary;
 mod clients;
 mod compile;
+mod completions;
 mod config;
 mod diff;
 mod doctor;
@@ -69,6 +70,8 @@ fn run(cli: &Cli) -> anyhow::Result<()> {
         Command::Profile(args) => profile::profile(args, cli.json),
         Command::Trace(args) => trace::trace(args, cli.json),
         Command::Visualize(args) => visualize::visualize(args, cli.json),
+        Command::Completions { shell } => completions::print(*shell),
+        Command::Man { folder } => completions::write_pages(folder),
         Command::Config(args) => config::config(args, cli.json),
         Command::Doctor(args) => doctor::doctor(args, cli.json),
     }
@@ -78,7 +81,10 @@ fn run(cli: &Cli) -> anyhow::Result<()> {
 /// commands that show settings say so themselves, and a child of another command is not asked.
 fn notice(cli: &Cli) -> anyhow::Result<()> {
     let is_child = match &cli.command {
-        Command::Config(_) | Command::Doctor(_) => return Ok(()),
+        Command::Config(_)
+        | Command::Doctor(_)
+        | Command::Completions { .. }
+        | Command::Man { .. } => return Ok(()),
         Command::Worker(args) => args.one_of.is_some(),
         Command::Bench(args) => args.inner || args.paced || args.served,
         _ => false,

@@ -10,6 +10,7 @@
 )]
 
 mod bench;
+mod dist;
 mod egraph_page;
 mod gpu_bundle;
 mod guide;
@@ -54,6 +55,9 @@ enum Chore {
     Guide,
     /// Run the tests and update every snapshot and expectation; review `git diff` afterwards
     Bless,
+    /// Build an archive for machines without Rust: the stripped program, completions, pages for
+    /// `man`, files for deployment
+    Dist(dist::DistArgs),
     /// Fetch the pinned libtorch from PyPI into `.libtorch`, for the features `torch` and `cuda`
     Libtorch(libtorch::LibtorchArgs),
     /// Build a folder of programs that test and measure GT on a machine with a GPU
@@ -104,6 +108,7 @@ fn run(chore: Chore) -> Result<()> {
         Chore::Egraph => egraph_page::write(&root()),
         Chore::Guide => guide::guide(),
         Chore::Bless => bless(),
+        Chore::Dist(args) => dist::dist(&args),
         Chore::Libtorch(args) => libtorch::libtorch(&args),
         Chore::GpuBundle(args) => gpu_bundle::gpu_bundle(&args),
         Chore::Bench(args) => bench::bench(&args),
