@@ -113,7 +113,9 @@ fn log(args: &LogArgs) -> Result<Log> {
         Some(file) => Some(LogConfig::with_environment(file)),
         None => LogConfig::from_environment().transpose(),
     };
-    let Some(usual) = usual.transpose().map_err(Error::msg)? else { return Ok(Log::off()) };
+    let Some(usual) = usual.transpose().map_err(Error::msg)? else {
+        return Ok(Log::without_file());
+    };
     let config = LogConfig {
         format: args.log_format.unwrap_or(usual.format),
         detail: args.log_detail.unwrap_or(usual.detail),

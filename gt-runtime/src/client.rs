@@ -30,6 +30,7 @@ use crate::clock::Time;
 use crate::connection::{Connection, Ending, Incoming};
 use crate::ids::RequestId;
 use crate::log::{Line, Log, Source, What, words_of};
+use crate::messages::{self, Area, Rank};
 use crate::modifier::{self, Place};
 use crate::slot::Slot;
 use crate::wire::codec::WireError;
@@ -289,7 +290,7 @@ impl Session {
             ToClient::Note(text) => self.tell(text.into()),
             ToClient::Warning(text) => {
                 let warning = format!("warning: {text}");
-                verbose::say(&warning);
+                messages::say(Rank::Warning, Area::Client, &warning);
                 keep(&mut self.news, warning);
             }
             ToClient::Stats { request, stats } => {
@@ -332,7 +333,7 @@ impl Session {
     /// Keeps news for the statistics, and prints it if the user wants it.
     fn tell(&mut self, news: String) {
         if crate::tier::is_verbose() {
-            verbose::say(&news);
+            messages::say(Rank::News, Area::Compile, &news);
         }
         keep(&mut self.news, news);
     }

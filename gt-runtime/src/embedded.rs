@@ -34,6 +34,7 @@ use crate::identity::{Identity, program};
 use crate::ids::{Incarnation, PeerId};
 use crate::log::Log;
 use crate::machine::Machine;
+use crate::messages::{self, Area, Rank};
 use crate::profile;
 use crate::tier::Tiers;
 use crate::wire::{FromWorker, Hello, Role};
@@ -188,10 +189,9 @@ impl Drop for Handle {
 }
 
 /// Prints once which GPU the process uses, if the GPU was chosen without a wish.
-#[expect(clippy::print_stderr, reason = "a user is to know that a GPU is used, and how not to")]
 fn announce(news: &str) {
     static SAID: Once = Once::new();
-    SAID.call_once(|| eprintln!("gt: {news}"));
+    SAID.call_once(|| messages::say(Rank::News, Area::Client, &news));
 }
 
 /// The share of this host's threads and memory for each of `workers` engines.

@@ -27,6 +27,7 @@ pub mod ids;
 pub mod link;
 pub mod log;
 pub mod machine;
+mod messages;
 pub mod modifier;
 pub mod priority;
 pub mod profile;

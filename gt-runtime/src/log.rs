@@ -24,6 +24,7 @@ use gt_ir::{Entry, Instr, Tape};
 
 use crate::clock;
 use crate::dispatcher::{Note, Party, Report, Way};
+use crate::messages::{self, Area, Rank};
 #[cfg(feature = "cluster")]
 use crate::wire::{Doing, Moment};
 pub use config::{DETAIL, Detail, FORMAT, Format, LogConfig, SIZE, Size, VARIABLE};
@@ -40,7 +41,10 @@ pub struct Log(Option<Arc<Open>>);
 
 #[derive(Debug)]
 struct Open {
-    sink: Sink,
+    /// The file, if there is one.
+    sink: Option<Sink>,
+    /// The areas whose lines are messages as well ([`messages`]).
+    areas: Areas,
     format: Format,
     detail: Detail,
 }
@@ -65,8 +69,18 @@ impl Log {
     /// # Errors
     /// The file cannot be made, or no thread can be started.
     pub fn open(config: &LogConfig) -> std::io::Result<Self> {
-        let sink = Sink::open(config, header(config.format))?;
-        Ok(Log(Some(Arc::new(Open { sink, format: config.format, detail: config.detail }))))
+        let sink = Some(Sink::open(config, header(config.format))?);
+        let (format, detail, areas) = (config.format, config.detail, Areas::wanted());
+        Ok(Log(Some(Arc::new(Open { sink, areas, format, detail }))))
+    }
+
+    /// A log without a file: its lines are messages for those who want them, or else it is off.
+    #[must_use]
+    pub fn without_file() -> Self {
+        let areas = Areas::wanted();
+        let (format, detail) = (Format::Tape, Detail::Events);
+        let open = || Arc::new(Open { sink: None, areas, format, detail });
+        Log((areas != Areas::default()).then(open))
     }
 
     /// The log of the environment, one for the whole process.
@@ -77,7 +91,7 @@ impl Log {
             static END: AtEnd = const { AtEnd };
         }
         let log = LOG.get_or_init(|| match LogConfig::from_environment() {
-            Ok(None) => Log::off(),
+            Ok(None) => Log::without_file(),
             Ok(Some(config)) => Log::open(&config).unwrap_or_else(|error| {
                 unlogged(&format!("{VARIABLE}: cannot write {}: {error}", config.path.display()))
             }),
@@ -104,8 +118,8 @@ impl Log {
 
     /// Waits until all lines so far are in the file, for a second at most.
     pub fn flush(&self) {
-        if let Some(open) = &self.0 {
-            open.sink.flush(FAREWELL);
+        if let Some(sink) = self.0.as_ref().and_then(|open| open.sink.as_ref()) {
+            sink.flush(FAREWELL);
         }
     }
 
@@ -128,7 +142,7 @@ impl Log {
     #[must_use]
     pub fn entry(&self) -> Option<LogEntry<'_>> {
         let open = self.0.as_deref()?;
-        Some(LogEntry { open, lines: open.sink.lines() })
+        Some(LogEntry { open, lines: open.sink.as_ref().map(Sink::lines) })
     }
 
     /// Writes one line.
@@ -216,6 +230,37 @@ pub(crate) fn with_report(report: &Report, write: impl FnOnce(&Line<'_>, fmt::Ar
     write(&line, format_args!("{report}"));
 }
 
+/// Areas whose lines are messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Areas([bool; Area::ALL.len()]);
+
+impl Areas {
+    fn wanted() -> Areas {
+        Areas(Area::ALL.map(|area| messages::wants(Rank::Detail, area)))
+    }
+
+    fn has(self, area: Area) -> bool {
+        self.0[area as usize]
+    }
+}
+
+/// The area of a line.
+fn area(line: &Line<'_>) -> Area {
+    match line.what {
+        What::Compile => Area::Compile,
+        What::Recv | What::Send | What::WorkerSend | What::WorkerRecv => Area::Dispatcher,
+        What::ClientSend | What::ClientRecv | What::Record | What::Wait => Area::Client,
+        What::Execute | What::Queue | What::Exchange => Area::Worker,
+        What::Read | What::Modifier | What::Connect | What::Disconnect | What::Error => {
+            match line.source {
+                Source::Client(_) => Area::Client,
+                Source::Worker(_) => Area::Worker,
+                Source::Dispatcher => Area::Dispatcher,
+            }
+        }
+    }
+}
+
 /// Flushes the log of the environment when it is dropped.
 struct AtEnd;
 
@@ -262,13 +307,20 @@ pub(crate) fn header(format: Format) -> String {
 #[derive(Debug)]
 pub struct LogEntry<'a> {
     open: &'a Open,
-    lines: Lines<'a>,
+    lines: Option<Lines<'a>>,
 }
 
 impl LogEntry<'_> {
     /// Adds a line. Line ends within `details` become ` / `.
     pub fn write(&mut self, line: &Line<'_>, details: fmt::Arguments<'_>) {
-        let state = &mut *self.lines.state;
+        let area = area(line);
+        if self.open.areas.has(area) {
+            let mut text = String::new();
+            line::print(&mut text, Format::Tape, (clock::now(), 0), line, details);
+            messages::say(Rank::Detail, area, &text.trim_end());
+        }
+        let Some(lines) = &mut self.lines else { return };
+        let state = &mut *lines.state;
         if state.has_room() {
             state.sequence += 1;
             let head = (clock::now(), state.sequence);

@@ -1,12 +1,13 @@
 //! The configuration of templates and plans, and the environment variables that set it.
 //!
 //! With `GT_TIER=0` everything runs instruction by instruction. With `GT_TIER=1`, the default,
-//! repeated segments become plans. With `GT_VERBOSE=1` a client reports on standard error which
-//! segments became plans, and why others did not.
+//! repeated segments become plans. With `GT_VERBOSE=1` a client reports which segments became
+//! plans, and why others did not (`messages`).
 
 use gt_compiler::Options;
 use gt_ir::backend::{ErrorKind, RunError};
 
+use crate::messages::{self, Area, Rank};
 use crate::wire::{MAX_TEMPLATE_ENTRIES, MAX_TEMPLATES};
 
 /// Segments with fewer entries do not become templates.
@@ -115,8 +116,6 @@ impl Default for PlanConfig {
 
 /// The variable that turns plans on or off.
 pub const TIER: &str = "GT_TIER";
-/// The variable that turns reports about plans on.
-pub const VERBOSE: &str = "GT_VERBOSE";
 
 /// Whether repeated segments become plans.
 ///
@@ -136,5 +135,5 @@ pub fn plans_wanted() -> Result<bool, RunError> {
 /// Whether clients report which of their segments become plans.
 #[must_use]
 pub fn is_verbose() -> bool {
-    gt_settings::var(VERBOSE).is_some_and(|text| !matches!(text.trim(), "" | "0"))
+    messages::wants(Rank::News, Area::Compile)
 }

@@ -42,7 +42,11 @@ pub const SETTINGS: &[Setting] = &[
     row(["numerics", "GT_NUMERICS", "--numerics"], ["exact", "exact", "how plans may change floats: `exact` (the same bits as without plans), `reassociate` or `approximate`"]),
     row(["tf32", "GT_TF32", ""], ["1", "0", "products of `f32` on a GPU round their operands to 10 bits of mantissa"]),
     row(["deterministic", "GT_DETERMINISTIC", ""], ["0", "1", "faster calls of libtorch whose bits change from run to run"]),
-    row(["verbose", "GT_VERBOSE", ""], ["1", "0", "prints on standard error which segments became plans, how long compiling took, and why a segment was new"]),
+    row(["verbose", "GT_VERBOSE", ""], ["1", "0", "tells which segments became plans, how long compiling took, and why a segment was new (messages go to standard error, or to the program's own subscriber of `tracing`, which then filters them)"]),
+    row(["debug_client", "GT_DEBUG_CLIENT", ""], ["1", "0", "every event of the program's side as a line: of the library's messages, this shows those of `gt::client`"]),
+    row(["debug_dispatcher", "GT_DEBUG_DISPATCHER", ""], ["1", "0", "the same for `gt::dispatcher`: what it receives and sends, who comes and goes"]),
+    row(["debug_worker", "GT_DEBUG_WORKER", ""], ["1", "0", "the same for `gt::worker`: what runs, and how long it took"]),
+    row(["debug_compile", "GT_DEBUG_COMPILE", ""], ["1", "0", "the same for `gt::compile`: which segments became plans, and why others did not"]),
     row(["nan_watch", "GT_NAN_WATCH", ""], ["1", "0", "makes reads fail at the first NaN or infinity, with the instruction and its line"]),
     row(["cache", "GT_CACHE", ""], ["FOLDER", "the user's cache folder", "the folder of compiled programs, which later starts load instead of compiling (`off`: none)"]),
     row(["max_unpacked", "GT_MAX_UNPACKED", ""], ["BYTES", "1 GiB, or 16 times the size of the file if that is more", "the size that one packed file (`.npz`, `.pth`) may unpack to"]),
@@ -99,10 +103,6 @@ pub const SUCCESSORS: &[(&str, &str)] = &[
         "GT_CACHE=FOLDER keeps compiled programs, and `gt-cli compile --emit asm` prints them",
     ),
     ("GT_BACKEND", "GT_ENGINE=native or torch"),
-    ("GT_DEBUG_CLIENT", "GT_VERBOSE=1 reports plans, and GT_INSTRUCTION_LOG=FILE every event"),
-    ("GT_DEBUG_DISPATCHER", "GT_INSTRUCTION_LOG=FILE writes every event"),
-    ("GT_DEBUG_WORKER", "GT_INSTRUCTION_LOG=FILE writes every event"),
-    ("GT_DEBUG_COMPILE", "GT_VERBOSE=1 reports plans, and GT_DUMP=all prints graphs"),
 ];
 
 /// The beginnings of variables that the project's tests and tools read.

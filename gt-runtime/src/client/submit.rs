@@ -9,6 +9,7 @@ use gt_ir::signal::Signals;
 
 use super::templates::{Messages, Templates};
 use super::{keep, verbose};
+use crate::messages::{self, Area, Rank};
 use crate::tier::TemplateConfig;
 
 /// Turns the segments of one session into messages, in order.
@@ -35,7 +36,7 @@ impl Submitter {
         for miss in half.templates.take_misses() {
             let news = verbose::miss(&miss);
             if crate::tier::is_verbose() {
-                verbose::say(&news);
+                messages::say(Rank::News, Area::Compile, &news);
             }
             keep(&mut half.news, news);
         }

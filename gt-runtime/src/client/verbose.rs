@@ -1,18 +1,9 @@
-//! The lines that a client prints to standard error: warnings, and with `GT_VERBOSE=1` what became
-//! of segments.
-
-use std::fmt::Display;
+//! The messages of a client about what became of segments.
 
 use gt_ir::canonical::Key;
 
 use super::templates::Miss;
 use crate::wire::Planned;
-
-/// Prints a line.
-#[expect(clippy::print_stderr, reason = "the user is to see warnings, and turned other lines on")]
-pub(super) fn say(what: &impl Display) {
-    eprintln!("gt: {what}");
-}
 
 /// A line about the compilation of a template.
 pub(super) fn planned(news: &Planned) -> String {
