@@ -378,6 +378,9 @@ pub(crate) struct TopArgs {
     /// Look once, over one interval, and print it
     #[arg(long)]
     pub(crate) once: bool,
+    /// With --once: write the screen as a picture (SVG) in place of printing it
+    #[arg(long, value_name = "FILE.svg", requires = "once", conflicts_with = "json")]
+    pub(crate) picture: Option<PathBuf>,
 }
 
 /// Checks the time between two looks.
@@ -547,8 +550,8 @@ pub(crate) struct WorkerArgs {
     /// GT_INSECURE=1]
     #[arg(long)]
     pub(crate) insecure: bool,
-    /// How long to look for a server that was lost, before this worker ends. It registers again when
-    /// the server is back. 0: it ends at once
+    /// How long to look for a server that was lost, before this worker ends. It registers again
+    /// when the server is back. 0: it ends at once
     #[arg(long, value_name = "S", default_value_t = WorkerArgs::RECONNECT)]
     pub(crate) reconnect: u32,
     #[command(flatten)]

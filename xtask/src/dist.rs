@@ -3,7 +3,7 @@
 //!
 //! Completions and pages are printed by the program that was built, so they are of its version.
 
-use crate::shell::{Step, cargo, host_triple, root, target_folder};
+use crate::shell::{Step, cargo, folder_of, host_triple, root, target_folder};
 use anyhow::{Context, Result};
 use clap::Args;
 use std::path::{Path, PathBuf};
@@ -62,9 +62,7 @@ fn build(args: &DistArgs) -> Result<PathBuf> {
         Some(features) => step.args(&["--features", features]).run()?,
         None => step.run()?,
     }
-    // Cargo's own profile `dev` has a folder of another name.
-    let folder = if args.profile == "dev" { "debug" } else { &args.profile };
-    Ok(target_folder().join(folder).join("gt-cli"))
+    Ok(folder_of(&args.profile).join("gt-cli"))
 }
 
 fn fill(folder: &Path, program: &Path) -> Result<()> {

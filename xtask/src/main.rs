@@ -17,6 +17,7 @@ mod guide;
 mod libtorch;
 mod opinfo;
 mod ops_page;
+mod pictures;
 mod readme;
 mod reference;
 mod shell;
@@ -51,6 +52,8 @@ enum Chore {
     Docs,
     /// Write docs/egraph.md anew: which rewrite rules fire, and what they save (optimized build)
     Egraph,
+    /// Make the pictures of README.md and the guide anew (optimized build)
+    Pictures(pictures::PicturesArgs),
     /// Build the user guide into target/guide and check its links
     Guide,
     /// Run the tests and update every snapshot and expectation; review `git diff` afterwards
@@ -106,6 +109,7 @@ fn run(chore: Chore) -> Result<()> {
         Chore::Tidy => tidy::tidy(&root()),
         Chore::Docs => documents(),
         Chore::Egraph => egraph_page::write(&root()),
+        Chore::Pictures(args) => pictures::pictures(&args),
         Chore::Guide => guide::guide(),
         Chore::Bless => bless(),
         Chore::Dist(args) => dist::dist(&args),

@@ -18,6 +18,12 @@ pub(crate) fn target_folder() -> PathBuf {
     root().join(named.unwrap_or_else(|| "target".into()))
 }
 
+/// Where the programs of a profile are.
+pub(crate) fn folder_of(profile: &str) -> PathBuf {
+    // Cargo's own profile `dev` has a folder of another name.
+    target_folder().join(if profile == "dev" { "debug" } else { profile })
+}
+
 /// The free bytes on the disk of a folder.
 pub(crate) fn free_bytes(folder: &Path) -> Result<u64> {
     let said = Step::new("df", &["--output=avail", "-B1", &folder.to_string_lossy()]).read()?;

@@ -7,6 +7,7 @@ use super::state::{Mode, State};
 use super::table::{Cell, Column, Row, Which, count, percent};
 use gt_ir::units;
 use ratatui::backend::TestBackend;
+use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
@@ -94,17 +95,27 @@ pub(crate) fn draw(frame: &mut Frame<'_>, state: &State, address: &str, theme: T
 
 /// The screen as a text, as wide as a usual terminal and as high as its rows need.
 pub(crate) fn text(state: &State, address: &str, theme: Theme) -> anyhow::Result<String> {
+    let buffer = screen(state, address, theme)?;
+    let cells = buffer.content().chunks(usize::from(buffer.area.width));
+    let lines = cells.map(|line| line.iter().map(|cell| cell.symbol()).collect::<String>());
+    // The last line is of keys.
+    let n_lines = usize::from(buffer.area.height) - 1;
+    let lines: Vec<String> = lines.take(n_lines).map(|line| line.trim_end().to_owned()).collect();
+    Ok(lines.join("\n").trim_end().to_owned())
+}
+
+/// The same screen as a picture.
+pub(crate) fn picture(state: &State, address: &str, theme: Theme) -> anyhow::Result<String> {
+    let buffer = screen(state, address, theme)?;
+    Ok(super::picture::svg(&buffer, usize::from(buffer.area.height) - 1))
+}
+
+fn screen(state: &State, address: &str, theme: Theme) -> anyhow::Result<Buffer> {
     let n_rows: usize = Which::ALL.map(|which| state.rows(which).len().max(1) + 2).iter().sum();
     let height = u16::try_from(n_rows + 3).unwrap_or(u16::MAX).min(400);
     let mut terminal = Terminal::new(TestBackend::new(100, height))?;
     terminal.draw(|frame| draw(frame, state, address, theme))?;
-    let buffer = terminal.backend().buffer();
-    let cells = buffer.content().chunks(usize::from(buffer.area.width));
-    let lines = cells.map(|line| line.iter().map(|cell| cell.symbol()).collect::<String>());
-    // The last line is of keys.
-    let lines: Vec<String> =
-        lines.take(usize::from(height) - 1).map(|line| line.trim_end().to_owned()).collect();
-    Ok(lines.join("\n").trim_end().to_owned())
+    Ok(terminal.backend().buffer().clone())
 }
 
 /// The heights of the tables: as high as their rows need if all fit. Otherwise none of the others

@@ -6,6 +6,7 @@
 
 mod draw;
 mod feed;
+mod picture;
 mod state;
 mod table;
 mod view;
@@ -24,6 +25,7 @@ use gt_runtime::zmq::Address;
 use ratatui::DefaultTerminal;
 use state::{State, Wish};
 use std::io::IsTerminal;
+use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::Duration;
 use view::View;
@@ -35,7 +37,7 @@ pub(crate) fn top(args: &TopArgs, json: bool) -> Result<()> {
     let address: Address = args.connect.parse()?;
     let every = Duration::from_secs_f64(args.interval);
     if args.once {
-        return once(&address, every, json);
+        return once(&address, every, args.picture.as_deref(), json);
     }
     ensure!(
         std::io::stdout().is_terminal() && std::io::stdin().is_terminal(),
@@ -63,7 +65,7 @@ fn look(address: &Address, every: Duration) -> Result<View> {
     Ok(View::between(Some(&before), &now))
 }
 
-fn once(address: &Address, every: Duration, json: bool) -> Result<()> {
+fn once(address: &Address, every: Duration, to: Option<&Path>, json: bool) -> Result<()> {
     let view = look(address, every)?;
     if json {
         print(&serde_json::to_string(&view)?);
@@ -71,6 +73,12 @@ fn once(address: &Address, every: Duration, json: bool) -> Result<()> {
     }
     let mut state = State::default();
     state.show(view);
+    if let Some(path) = to {
+        let theme = Theme { colors: true, blocks: true, selects: false };
+        let picture = draw::picture(&state, &address.to_string(), theme)?;
+        return std::fs::write(path, picture)
+            .with_context(|| format!("cannot write {}", path.display()));
+    }
     let theme = Theme { colors: false, blocks: has_blocks(), selects: false };
     print(&draw::text(&state, &address.to_string(), theme)?);
     Ok(())

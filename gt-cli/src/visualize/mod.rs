@@ -10,6 +10,8 @@ mod png;
 mod read;
 mod svg;
 
+pub(crate) use svg::escaped;
+
 use crate::args::VisualizeArgs;
 use crate::fault::advised;
 use crate::{files, news};

@@ -297,7 +297,7 @@ pub(super) fn cut(text: &str, most: usize) -> String {
 }
 
 /// A text as XML has it. Characters that XML cannot have become spaces.
-fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
