@@ -74,14 +74,7 @@ pub(super) fn propose(g: &mut Generator<'_, '_>, kind: OpKind) -> Proposal {
         OpKind::Cholesky => square(g, Op::Cholesky),
         OpKind::Determinant => square(g, Op::Determinant),
         OpKind::MatrixExp => square(g, Op::MatrixExp),
-        OpKind::Fft => {
-            let inverse = g.chance(1, 2);
-            let n = g.dim();
-            let dtype = if g.chance(1, 2) { DType::F32 } else { DType::F64 };
-            let ty = floats(g, dtype, &[n, Dim::new(2)])?;
-            let direction = if inverse { Direction::Inverse } else { Direction::Forward };
-            Some((Op::Fft(direction), smallvec![g.input(ty).into()]))
-        }
+        OpKind::Fft => fourier(g),
         OpKind::Solve => system(g, Op::Solve),
         OpKind::TriangularSolve => {
             let [upper, unit] = [(); 2].map(|()| g.chance(1, 2));
@@ -118,6 +111,14 @@ fn float(g: &mut Generator<'_, '_>, rank: usize) -> Option<Known> {
 fn matrix(g: &mut Generator<'_, '_>) -> Option<Known> {
     let fits = |ty: &Type| ty.shape.rank() >= 2 && matches!(ty.dtype, DType::F32 | DType::F64);
     g.find(|known| fits(&known.ty))
+}
+
+/// A transform of a new signal, whose numbers are pairs.
+fn fourier(g: &mut Generator<'_, '_>) -> Proposal {
+    let direction = if g.chance(1, 2) { Direction::Inverse } else { Direction::Forward };
+    let (n, dtype) = (g.dim(), if g.chance(1, 2) { DType::F32 } else { DType::F64 });
+    let ty = floats(g, dtype, &[n, Dim::new(2)])?;
+    Some((Op::Fft(direction), smallvec![g.input(ty).into()]))
 }
 
 /// An op on square matrices: live ones, or new ones.

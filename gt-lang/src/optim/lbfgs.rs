@@ -257,13 +257,13 @@ impl Lbfgs {
         let mut shares = Vec::with_capacity(memory.pairs.len());
         for (y, s, inverse) in memory.pairs.iter().rev() {
             let share = dot(s, &q) * *inverse;
-            q = q - y * &share;
+            q -= y * &share;
             shares.push(share);
         }
         let mut r = q * memory.scale;
         for ((y, s, inverse), share) in memory.pairs.iter().zip(shares.iter().rev()) {
             let back = dot(y, &r) * *inverse;
-            r = r + s * (share - back);
+            r += s * (share - back);
         }
         Ok(r)
     }

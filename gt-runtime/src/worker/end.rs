@@ -2,8 +2,8 @@
 //! executor, and gives jobs for the executor and packets for the dispatcher.
 //!
 //! It dials, registers the worker, passes messages to the [`Core`], and gives credit back at once.
-//! It is pure: it owns no socket and no thread and reads no clock. The embedded system, the worker in
-//! a process of its own and the simulation share it. Values that other workers need go to them
+//! It is pure: it owns no socket and no thread and reads no clock. The embedded system, the worker
+//! in a process of its own and the simulation share it. Values that other workers need go to them
 //! directly (`siblings`) where the dispatcher says how.
 
 use smallvec::SmallVec;
