@@ -223,6 +223,8 @@ mod tests {
                 let fault = match numerics {
                     Numerics::Exact => (!same(want, got))
                         .then(|| format!("{:?} {:?}", want.to_f64(), got.to_f64())),
+                    // Its rules may turn NaN and infinities into numbers.
+                    Numerics::Approximate if !want.to_f64().iter().all(|x| x.is_finite()) => None,
                     Numerics::Reassociate | Numerics::Approximate => difference(want, got, 1e3),
                 };
                 assert_eq!(fault, None, "seed {seed}, {numerics}\n{expanded}\n{optimized}");

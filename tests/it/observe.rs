@@ -47,11 +47,11 @@ fn a_running_server_is_traced_and_drawn() {
     let mut client = Process::start(DIGITS, &words);
     client.until("epoch");
     let file = folder.path("run.jsonl");
-    let words = ["trace", "--connect", &cluster.address, "-s", "60", "-n", "200", "-o", &file];
+    let words = ["trace", "--connect", &cluster.address, "-s", "60", "-n", "2000", "-o", &file];
     run("gt-cli", &words).good();
     client.kill();
     let text = std::fs::read_to_string(&file).unwrap();
-    assert_eq!(text.lines().filter(|line| line.starts_with("{\"seq\"")).count(), 200);
+    assert_eq!(text.lines().filter(|line| line.starts_with("{\"seq\"")).count(), 2000);
     assert!(text.contains("\"command\":\"Launch\"") && text.contains("\"took\""), "{text}");
     for (end, sign) in [("svg", "<svg"), ("html", "<canvas"), ("json", "traceEvents")] {
         let picture = folder.path(&format!("run.{end}"));

@@ -240,7 +240,7 @@ mod tests {
         assert_eq!(child.program, Some("ssh".into()));
         assert_eq!(
             words,
-            "-x node7 gt-cli worker --connect head:1 --one-of 1 --name node7 --threads 3"
+            "-x node7 gt-cli worker --connect head:1 --one-of 1 --name node7 --reconnect 60 --threads 3"
         );
     }
 
@@ -254,7 +254,7 @@ mod tests {
         assert_eq!(
             words,
             "worker --connect pi:1 --engine native --device cpu --one-of 2 --name a cpu#2 --json \
-             --threads 3 --log-file gt.log.cpu-2 --log-format json"
+             --reconnect 60 --threads 3 --log-file gt.log.cpu-2 --log-format json"
         );
     }
 }

@@ -26,7 +26,7 @@ use crate::error::{Error, ErrorKind, Result};
 /// # use gt::functional::mse_loss;
 /// let slopes = autograd::grad(&loss(), &[net.weight.as_dyn()])?;
 /// let moved = net.weight.as_dyn() - &slopes[0] * 0.1;
-/// let after = nn::functional_call(&net, [("weight", moved)], loss)?;
+/// let after = gt::nn::functional_call(&net, [("weight", moved)], loss)?;
 /// # Ok::<(), gt::Error>(())
 /// ```
 ///

@@ -8,7 +8,7 @@ mod samples;
 use std::collections::BTreeMap;
 
 use gt_compiler::shard::{Rates, at};
-use gt_ir::attr::{Axis, Reduce};
+use gt_ir::attr::{Axis, Extent, Reduce};
 use gt_ir::layout::Layout;
 use gt_ir::signal::{ShardAxis, ShardConfig, SignalConfig};
 use gt_ir::testing::{self, Source};
@@ -163,7 +163,10 @@ fn gradients(sample: &Sample) {
         let wanted = vec![true; inputs.len()];
         let (op, e) = (&sample.op, &mut recorder);
         let cx = grad::Vjp { e, op, inputs: &inputs, output, grad, wanted: &wanted };
-        grad::vjp(cx).unwrap();
+        match (grad::vjp(cx), sample.op) {
+            (Err(_), Op::Qr(Extent::Full)) => return, // a basis has no gradient
+            (gradient, _) => drop(gradient.unwrap()),
+        }
         check(&recorder, &data, &layouts, n, Rates::default(), 64.0);
     }
 }
