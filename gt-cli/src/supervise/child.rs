@@ -240,7 +240,8 @@ mod tests {
         assert_eq!(child.program, Some("ssh".into()));
         assert_eq!(
             words,
-            "-x node7 gt-cli worker --connect head:1 --one-of 1 --name node7 --reconnect 60 --threads 3"
+            "-x node7 gt-cli worker --connect head:1 --one-of 1 --name node7 --reconnect 60 \
+             --threads 3"
         );
     }
 
