@@ -49,6 +49,7 @@ const UNSAFE_FILES: &[&str] = &[
     "gt-compiler/src/native/indexing/add.rs",
     "gt-compiler/src/native/matmul.rs",
     "gt-compiler/src/native/multiply.rs",
+    "gt-compiler/src/native/multiply/direct.rs",
     "gt-compiler/src/native/routines.rs",
     "gt-compiler/src/native/slices.rs",
     "gt-compiler/src/native/sort.rs",

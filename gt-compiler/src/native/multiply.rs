@@ -5,8 +5,11 @@
 //! long rows. So that a product has the same bits however its operands lie and however its rows are
 //! cut, long rows are cut here, and where it would take a special way it is given contiguous copies
 //! that leave it only the usual one. It also gets a copy of a right side whose columns lie so far
-//! apart that bringing them into its own form would run into a cache's few ways.
+//! apart that bringing them into its own form would run into a cache's few ways. Products with a
+//! vector or with few columns are computed here (`direct`), with the crate's bits.
 #![expect(unsafe_code, reason = "hands raw matrices to the gemm crate")]
+
+mod direct;
 
 use bytemuck::Pod;
 
@@ -55,15 +58,28 @@ impl<T> Strided<T> {
 /// The arithmetic of the dtype of a result.
 pub(super) trait Float: Pod {
     const ONE: Self;
+    fn plus(self, other: Self) -> Self;
+    /// `self * by + to`, rounded once.
+    fn times_plus(self, by: Self, to: Self) -> Self;
 }
 
-impl Float for f32 {
-    const ONE: f32 = 1.0;
+macro_rules! floats {
+    ($($float:ident),*) => { $(
+        impl Float for $float {
+            const ONE: $float = 1.0;
+            #[inline(always)]
+            fn plus(self, other: $float) -> $float {
+                self + other
+            }
+            #[inline(always)]
+            fn times_plus(self, by: $float, to: $float) -> $float {
+                self.mul_add(by, to)
+            }
+        }
+    )* };
 }
 
-impl Float for f64 {
-    const ONE: f64 = 1.0;
-}
+floats!(f32, f64);
 
 /// `out = lhs * rhs`, the result's elements of a row lying side by side.
 ///
@@ -80,6 +96,11 @@ pub(super) unsafe fn multiply<T: Float>(
     for depth in (0..k).step_by(DEPTH) {
         let size = [m, n, DEPTH.min(k - depth)];
         let (a, b) = (lhs.after_columns(depth), rhs.after_rows(depth));
+        if direct::takes(size, &b) {
+            // SAFETY: as the caller promises, of these columns and rows.
+            unsafe { direct::product(size, &a, &b, out, out_row, depth > 0) };
+            continue;
+        }
         let dots = a.column == 1 && b.row == 1 && m * n <= SMALL;
         if dots || m == 1 || n == 1 {
             // SAFETY: as the caller promises.
