@@ -11,6 +11,7 @@ mod conv_transpose;
 mod ctc;
 mod einsum;
 mod loss;
+mod margin_loss;
 mod normalization;
 pub(crate) mod precision;
 mod probability;
@@ -35,6 +36,10 @@ pub use einsum::einsum;
 pub use loss::{
     huber_loss, l1_loss, l1_loss_with, mse_loss, mse_loss_with, smooth_l1_loss, smooth_l1_loss_with,
 };
+pub use margin_loss::{
+    MultiMargin, hinge_embedding_loss, multi_margin_loss, multilabel_margin_loss,
+    multilabel_soft_margin_loss, soft_margin_loss,
+};
 pub use normalization::{
     BatchNorm, batch_norm, batch_norm_eval, cosine_similarity, instance_norm, normalize,
     pairwise_distance,
@@ -45,7 +50,7 @@ pub use probability::{
 };
 pub use ranking_loss::{
     GaussianNll, PoissonNll, TripletMargin, cosine_embedding_loss, gaussian_nll_loss,
-    margin_ranking_loss, poisson_nll_loss, triplet_margin_loss,
+    margin_ranking_loss, poisson_nll_loss, triplet_margin_loss, triplet_margin_with_distance_loss,
 };
 pub use resize::{
     PadMode, adaptive_avg_pool2d, pad_with, pixel_shuffle, upsample_bilinear2d, upsample_nearest2d,

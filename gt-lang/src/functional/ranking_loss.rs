@@ -132,14 +132,41 @@ pub fn triplet_margin_loss(
     options: &TripletMargin,
 ) -> DynTensor {
     let (anchor, positive, negative) = (full(anchor), full(positive), full(negative));
-    let distance =
-        |from: &DynTensor, to: &DynTensor| pairwise_distance(from, to, options.p, options.eps);
-    let mut apart = distance(&anchor, &negative);
+    let TripletMargin { p, eps, .. } = *options;
+    let near = pairwise_distance(&anchor, &positive, p, eps);
+    let mut far = pairwise_distance(&anchor, &negative, p, eps);
     if options.swap {
-        apart = apart.minimum(&distance(&positive, &negative));
+        far = far.minimum(&pairwise_distance(&positive, &negative, p, eps));
     }
-    let near = distance(&anchor, &positive);
-    options.reduction.of(&(near - apart + options.margin).clamp_min(0.0))
+    options.reduction.of(&(near - far + options.margin).clamp_min(0.0))
+}
+
+/// [`triplet_margin_loss`] with a distance of your own, a number for each pair; `p` and `eps` of
+/// the options do not count.
+///
+/// ```no_run
+/// # extern crate gt_lang as gt;
+/// # use gt::prelude::*;
+/// use gt::functional::{TripletMargin, cosine_similarity, triplet_margin_with_distance_loss};
+/// # let [a, p, n] = [(); 3].map(|()| DynTensor::randn([8, 16], DType::F32));
+/// let turned = |a: &DynTensor, b: &DynTensor| 1.0 - cosine_similarity(a, b, -1, 1e-8);
+/// let loss = triplet_margin_with_distance_loss(&a, &p, &n, turned, &TripletMargin::default());
+/// ```
+#[must_use]
+#[track_caller]
+pub fn triplet_margin_with_distance_loss(
+    anchor: &DynTensor,
+    positive: &DynTensor,
+    negative: &DynTensor,
+    distance: impl Fn(&DynTensor, &DynTensor) -> DynTensor,
+    options: &TripletMargin,
+) -> DynTensor {
+    let (anchor, positive, negative) = (full(anchor), full(positive), full(negative));
+    let (near, mut far) = (distance(&anchor, &positive), distance(&anchor, &negative));
+    if options.swap {
+        far = far.minimum(&distance(&positive, &negative));
+    }
+    options.reduction.of(&(near - far + options.margin).clamp_min(0.0))
 }
 
 /// `1 - cos` of pairs whose `target` is 1, `max(0, cos - margin)` of those whose `target` is -1,

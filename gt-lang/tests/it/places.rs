@@ -2,7 +2,7 @@
 //! and optimizers record on the way.
 
 use gt::functional as f;
-use gt::functional::{Convolution, PadMode, Pooling};
+use gt::functional::{Convolution, MultiMargin, PadMode, Pooling, TripletMargin};
 use gt::nn::{AttentionMask, Layers, NormOrder};
 use gt::prelude::*;
 use gt_ir::Entry;
@@ -103,6 +103,12 @@ fn functions_record_where_they_are_called() {
         f::smooth_l1_loss(&matrix(), &matrix());
         f::binary_cross_entropy(&matrix(), &matrix());
         f::binary_cross_entropy_with_logits(&matrix(), &matrix());
+        f::multi_margin_loss(&matrix(), &classes(), &MultiMargin::default());
+        f::multilabel_margin_loss(&matrix(), &matrix().to_dtype(DType::I64), Reduction::Mean);
+        f::multilabel_soft_margin_loss(&matrix(), &matrix(), None, Reduction::Mean);
+        f::soft_margin_loss(&matrix(), &matrix(), Reduction::Mean);
+        f::hinge_embedding_loss(&matrix(), &matrix(), 1.0, Reduction::Mean);
+        f::triplet_margin_loss(&matrix(), &matrix(), &matrix(), &TripletMargin::default());
         f::normalize(&matrix(), 2.0, -1, 1e-12);
         f::cosine_similarity(&matrix(), &matrix(), -1, 1e-8);
         f::pairwise_distance(&matrix(), &matrix(), 2.0, 1e-6);

@@ -343,6 +343,15 @@ fn schedule(name: &str, s: &Settings<'_>) -> Box<dyn Schedule> {
             end_factor: s.number("end_factor", 0.),
             total_iters: s.whole("total_iters", 0),
         }),
+        "constant" => Box::new(ConstantLr {
+            factor: s.number("factor", 0.),
+            total_iters: s.whole("total_iters", 0),
+        }),
+        "multiplicative" => Box::new(MultiplicativeLr(|step| 1.0 - 1.0 / (step as f64 + 3.0))),
+        "chained" => {
+            let first = ConstantLr { factor: 0.3, total_iters: 4 };
+            Box::new(ChainedLr::new(first).with(ExponentialLr { gamma: 0.9 }))
+        }
         "cosine" => Box::new(CosineAnnealingLr {
             t_max: s.whole("T_max", 0),
             eta_min: s.number("eta_min", 0.),
@@ -561,6 +570,36 @@ impl Data {
                 cosine_embedding_loss(&(x * 1e-6), &(m("y") * 1e-6), &like, 0.1, reduction)
             }
             "cosine" => cosine_embedding_loss(x, &m("y"), &like, 0.1, reduction),
+            other => self.margin_loss(other, x, reduction),
+        }
+    }
+
+    /// Losses of margins between classes, and of several labels.
+    fn margin_loss(&self, name: &str, x: &DynTensor, reduction: Reduction) -> DynTensor {
+        let (m, w) = (|name: &str| self.matrix(name), self.get("w", &[3]));
+        let classes = DynTensor::from([2_i64, 0, 1, 2]);
+        let labels = DynTensor::from([[2_i64, 0, -1], [1, -1, 0], [-1, 2, 1], [0, 1, 2]]);
+        let signs = DynTensor::from([[1_i64, -1, 0], [-1, -1, 1], [1, 0, 1], [1, -1, 1]]);
+        let plain = MultiMargin { reduction, ..Default::default() };
+        match name {
+            "multi_margin" => multi_margin_loss(x, &classes, &plain),
+            "multi_margin all" => {
+                let options = MultiMargin { p: 2.0, margin: 0.7, weight: Some(&w), ..plain };
+                multi_margin_loss(x, &classes, &options)
+            }
+            "multilabel_margin" => multilabel_margin_loss(x, &labels, reduction),
+            "multilabel_soft" => multilabel_soft_margin_loss(x, &m("q"), None, reduction),
+            "multilabel_soft weight" => {
+                multilabel_soft_margin_loss(x, &m("q"), Some(&w), reduction)
+            }
+            "soft_margin" => soft_margin_loss(x, &m("y").sign(), reduction),
+            "hinge" => hinge_embedding_loss(x, &signs, 0.8, reduction),
+            "triplet own" => {
+                let options =
+                    TripletMargin { margin: 0.7, swap: true, reduction, ..Default::default() };
+                let distance = |a: &DynTensor, b: &DynTensor| (a - b).abs().sum(-1);
+                triplet_margin_with_distance_loss(x, &m("y"), &m("p"), distance, &options)
+            }
             other => panic!("{other}"),
         }
     }

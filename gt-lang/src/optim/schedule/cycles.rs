@@ -162,3 +162,41 @@ impl Schedule for SequentialLr {
         self.at(step).and_then(|(schedule, own)| schedule.momentum(own))
     }
 }
+
+/// Schedules at the same time: each gets the learning rate that the one before gives. Of schedules
+/// that multiply, which are all but those with a learning rate of their own as their aim, it is
+/// PyTorch's `ChainedScheduler`. Of the momentum the last that changes it counts.
+pub struct ChainedLr {
+    schedules: Vec<Box<dyn Schedule>>,
+}
+
+impl ChainedLr {
+    /// Begins with one schedule.
+    #[must_use]
+    pub fn new(first: impl Schedule + 'static) -> ChainedLr {
+        ChainedLr { schedules: vec![Box::new(first)] }
+    }
+
+    /// Adds another.
+    #[must_use]
+    pub fn with(mut self, next: impl Schedule + 'static) -> ChainedLr {
+        self.schedules.push(Box::new(next));
+        self
+    }
+}
+
+impl Schedule for ChainedLr {
+    fn lr(&self, base: f64, step: u64) -> f64 {
+        self.schedules.iter().fold(base, |lr, schedule| schedule.lr(lr, step))
+    }
+
+    fn momentum(&self, step: u64) -> Option<f64> {
+        self.schedules.iter().rev().find_map(|schedule| schedule.momentum(step))
+    }
+}
+
+impl std::fmt::Debug for ChainedLr {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "ChainedLr({} schedules)", self.schedules.len())
+    }
+}

@@ -29,11 +29,13 @@ mod cycles;
 mod plateau;
 mod shapes;
 
-pub use cycles::{CosineAnnealingWarmRestarts, CycleHeight, CyclicLr, PolynomialLr, SequentialLr};
+pub use cycles::{
+    ChainedLr, CosineAnnealingWarmRestarts, CycleHeight, CyclicLr, PolynomialLr, SequentialLr,
+};
 pub use plateau::{PlateauMode, ReduceLrOnPlateau, Threshold};
 pub use shapes::{
-    Anneal, CosineAnnealingLr, CycleMomentum, ExponentialLr, LambdaLr, LinearLr, MultiStepLr,
-    OneCycleLr, StepLr, WarmupCosine,
+    Anneal, ConstantLr, CosineAnnealingLr, CycleMomentum, ExponentialLr, LambdaLr, LinearLr,
+    MultiStepLr, MultiplicativeLr, OneCycleLr, StepLr, WarmupCosine,
 };
 
 use super::Optimizer;

@@ -34,6 +34,32 @@ impl Schedule for MultiStepLr {
     }
 }
 
+/// The learning rate times a factor for so many steps, then the learning rate. PyTorch's defaults
+/// are a third for 5 steps.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ConstantLr {
+    /// What the learning rate is multiplied by.
+    pub factor: f64,
+    /// For how many steps.
+    pub total_iters: u64,
+}
+
+impl Schedule for ConstantLr {
+    fn lr(&self, base: f64, step: u64) -> f64 {
+        if step < self.total_iters { base * self.factor } else { base }
+    }
+}
+
+/// The learning rate times what a function gives for step 1, 2 and so on up to the present one.
+/// Each step calls the function for all before.
+pub struct MultiplicativeLr<F>(pub F);
+
+impl<F: Fn(u64) -> f64> Schedule for MultiplicativeLr<F> {
+    fn lr(&self, base: f64, step: u64) -> f64 {
+        (1..=step).fold(base, |lr, step| lr * (self.0)(step))
+    }
+}
+
 /// `gamma` times smaller in each step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ExponentialLr {
