@@ -18,7 +18,10 @@
 //! ```
 
 mod continuous;
+mod counts;
+mod derived;
 mod discrete;
+mod joint;
 mod positive;
 
 use gt_ir::DType;
@@ -26,7 +29,10 @@ use gt_ir::DType;
 use crate::core::DynTensor;
 
 pub use continuous::{Laplace, Normal, Uniform};
+pub use counts::{Binomial, Multinomial, Poisson};
+pub use derived::{Independent, LogNormal, OneHotCategorical, StudentT};
 pub use discrete::{Bernoulli, Categorical};
+pub use joint::{Dirichlet, MultivariateNormal};
 pub use positive::{Beta, Exponential, Gamma};
 
 /// A distribution, or one for each element of its parameters.

@@ -77,7 +77,7 @@ const PROPOSALS: usize = 12;
 /// some proposals the first that is taken. Shapes below 1 are raised by 1, and the sample is
 /// multiplied by a power, which may be too small for a float; its logarithm is not. At least `f32`.
 #[track_caller]
-fn log_standard_gamma(concentration: &DynTensor) -> DynTensor {
+pub(super) fn log_standard_gamma(concentration: &DynTensor) -> DynTensor {
     let concentration = &concentration.widened();
     let small = concentration.lt(1.0);
     let d = small.where_(&(concentration + 1.0), concentration) - 1.0 / 3.0;
