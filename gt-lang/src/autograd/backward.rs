@@ -24,7 +24,7 @@ use super::recording::Recording;
 use crate::core::DynTensor;
 use crate::core::capture::refuse;
 use crate::core::record::{Stands, record_plain};
-use crate::core::tensor::{Call, Edge, Input, Leaf, Node, Order, Saved, edge};
+use crate::core::tensor::{Call, Edge, Input, Leaf, Node, Order, Saved, Watch, edge};
 use crate::error::{Error, ErrorKind, Result};
 use crate::no_grad::NoGrad;
 use crate::scope;
@@ -198,6 +198,7 @@ impl<'a> Walk<'a> {
         self.deliver(edge, Contribution::Whole(seed))?;
         while let Some((output, (node, gathered))) = self.nodes.pop_last() {
             let Some(grad) = self.total(gathered, Some(&node))? else { continue };
+            let grad = self.watched(node.watched(), grad, node.loc)?;
             if let Some(wanted) = self.wanted.get_mut(&output) {
                 *wanted = Some(grad.clone());
             }
@@ -205,10 +206,42 @@ impl<'a> Walk<'a> {
         }
         for (order, (leaf, gathered)) in std::mem::take(&mut self.leaves) {
             if let Some(grad) = self.total(gathered, None)? {
+                let grad = self.watched(leaf.watched(), grad, self.loc)?;
                 self.totals.insert(order, (leaf, grad));
             }
         }
         Ok(())
+    }
+
+    /// A whole gradient, as those that watch the tensor leave it.
+    fn watched(
+        &self,
+        watch: Option<&Arc<Watch>>,
+        mut grad: DynTensor,
+        loc: Loc,
+    ) -> Result<DynTensor> {
+        let Some(watch) = watch else { return Ok(grad) };
+        for hook in watch.hooks() {
+            let Some(other) = hook(&grad) else { continue };
+            if let Some(error) = other.error() {
+                return Err(error);
+            }
+            if other.dtype() != grad.dtype() || !other.shape().same_sizes(&grad.shape()) {
+                let (found, wanted) = (other.ty(), grad.ty());
+                let message = format!("register_hook: gave {found} for a gradient {wanted}");
+                let error = Error::new(ErrorKind::Gradient, message, loc);
+                return Err(error.hint("give a gradient of the same dtype and sizes, or `None`"));
+            }
+            grad = if self.emit.order == Order::Higher { other } else { other.detach() };
+        }
+        if watch.retains() {
+            let sum = match watch.retained() {
+                Some(before) => self.emit.add(&before, &grad, loc)?,
+                None => grad.clone(),
+            };
+            watch.set_retained(Some(sum));
+        }
+        Ok(grad)
     }
 
     /// Hands the gradients of a node's operands on.

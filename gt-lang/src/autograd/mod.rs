@@ -5,7 +5,8 @@
 //! grow nothing; walking and dropping are iterative, so length costs no stack; `backward` records
 //! plain instructions and is never tracked itself; gradients add up, over uses and over calls.
 //! [`grad`] hands gradients out instead, and tracks them if asked to, so that they have gradients
-//! in turn; [`apply`] takes gradients written by hand; [`checkpoint`] computes a part again instead
+//! in turn; [`DynTensor::register_hook`] and [`DynTensor::retain_grad`] look at gradients between;
+//! [`apply`] takes gradients written by hand; [`checkpoint`] computes a part again instead
 //! of keeping what its gradient needs.
 //!
 //! Does not: know any op. Rules come from the op table.
@@ -28,6 +29,7 @@ mod checkpoint;
 mod custom;
 mod gathered;
 mod grad;
+mod hooks;
 mod recording;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -49,6 +51,7 @@ use crate::session::Place;
 pub use checkpoint::checkpoint;
 pub use custom::{Function, apply, custom};
 pub use grad::{grad, grad_with, vjp};
+pub use hooks::HookHandle;
 pub use transforms::{Outcome, hessian, jacobian, jvp, vmap};
 
 /// What becomes of the graph that gradients were walked back through.
@@ -142,13 +145,22 @@ impl DynTensor {
     }
 
     /// The gradient gathered so far; `None` before the first `backward`, and for anything but a
-    /// leaf.
+    /// leaf and what [`DynTensor::retain_grad`] was called on.
     pub fn grad(&self) -> Option<DynTensor> {
-        self.leaf().and_then(|leaf| leaf.grad())
+        match &self.0 {
+            Repr::Plain(_) => None,
+            Repr::Tracked(_, node) => node.watched().and_then(|watch| watch.retained()),
+            Repr::Variable(variable) => variable.leaf.grad(),
+        }
     }
 
     /// Forgets the gradient.
     pub fn zero_grad(&self) {
+        if let Repr::Tracked(_, node) = &self.0
+            && let Some(watch) = node.watched()
+        {
+            watch.set_retained(None);
+        }
         self.set_grad(None);
     }
 

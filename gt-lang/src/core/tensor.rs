@@ -9,6 +9,7 @@
 
 mod node;
 pub(crate) mod substitute;
+mod watch;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -19,6 +20,7 @@ use crate::session::Session;
 pub(crate) use node::{
     ByHand, Call, Edge, Input, Inputs, Leaf, Node, Order, Rule, Saved, edge, tensor,
 };
+pub(crate) use watch::Watch;
 
 /// What a failed operation without tensor operands pretends to be.
 pub(crate) const NO_TYPE: Type = Type { dtype: DType::F32, shape: Shape::SCALAR };

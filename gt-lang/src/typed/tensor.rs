@@ -12,6 +12,7 @@ use gt_ir::{Dim as RecordedDim, DimName, Element, OpError, Shape as RecordedShap
 use super::dim::DimSpec;
 use super::kind::{Float, Kind};
 use super::shape::Shape;
+use crate::autograd::HookHandle;
 use crate::core::{Arg, DynTensor};
 use crate::error::{Error, Result};
 
@@ -196,10 +197,33 @@ impl<S: Shape> Tensor<S, Float> {
         self.inner.requires_grad_(on)
     }
 
-    /// The gradient gathered so far, for a leaf that requires one.
+    /// The gradient gathered so far, for a leaf that requires one, and for what
+    /// [`Tensor::retain_grad`] was called on.
     #[track_caller]
     pub fn grad(&self) -> Option<Self> {
         self.inner.grad().map(Tensor::wrap)
+    }
+
+    /// Calls a function with this tensor's gradient in each walk that reaches it:
+    /// [`DynTensor::register_hook`].
+    ///
+    /// # Errors
+    /// As there.
+    #[track_caller]
+    pub fn register_hook(
+        &self,
+        hook: impl Fn(&DynTensor) -> Option<DynTensor> + Send + Sync + 'static,
+    ) -> Result<HookHandle> {
+        self.inner.register_hook(hook)
+    }
+
+    /// Keeps this tensor's gradient, as a leaf does: [`DynTensor::retain_grad`].
+    ///
+    /// # Errors
+    /// As there.
+    #[track_caller]
+    pub fn retain_grad(&self) -> Result<()> {
+        self.inner.retain_grad()
     }
 
     /// Replaces the value of a leaf inside [`no_grad`](crate::no_grad()): every clone sees the new

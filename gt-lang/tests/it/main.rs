@@ -13,6 +13,7 @@ mod filetests;
 mod foreign;
 mod freezing;
 mod functional;
+mod gradient_hooks;
 mod images;
 mod loader;
 mod metrics;

@@ -6,12 +6,13 @@
 //! cycles.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use gt_ir::{Loc, Op, Operand, Type, ValueId};
 use smallvec::SmallVec;
 
 use super::substitute;
+use super::watch::Watch;
 use super::{DynTensor, Repr, TapeValue, Variable};
 use crate::error::Result;
 use crate::scope::{Backward, backward_signals};
@@ -26,6 +27,7 @@ pub(crate) struct Node {
     pub(crate) signals: Option<Arc<Backward>>,
     /// `None` once `backward` has freed it.
     state: Mutex<Option<Saved>>,
+    watch: OnceLock<Arc<Watch>>,
 }
 
 /// What the gradient rule of a node needs.
@@ -100,6 +102,7 @@ pub(crate) struct Leaf {
     grad: Mutex<Option<DynTensor>>,
     /// Whether it takes part in no gradient for now.
     frozen: AtomicBool,
+    watch: OnceLock<Arc<Watch>>,
 }
 
 /// The number of the next leaf.
@@ -117,6 +120,7 @@ impl Leaf {
             order: NEXT.fetch_add(1, Ordering::Relaxed),
             grad: Mutex::new(None),
             frozen: AtomicBool::new(false),
+            watch: OnceLock::new(),
         })
     }
 
@@ -128,6 +132,16 @@ impl Leaf {
     /// Freezes the leaf, or ends that.
     pub(crate) fn set_frozen(&self, frozen: bool) {
         self.frozen.store(frozen, Ordering::Relaxed);
+    }
+
+    /// The watch over the gradient, made if there is none.
+    pub(crate) fn watch(&self) -> &Arc<Watch> {
+        self.watch.get_or_init(Arc::default)
+    }
+
+    /// The watch over the gradient, if there is one.
+    pub(crate) fn watched(&self) -> Option<&Arc<Watch>> {
+        self.watch.get()
     }
 
     /// The gradient gathered so far.
@@ -151,7 +165,17 @@ impl Node {
     /// The node of an instruction just recorded, for the scopes that are open.
     pub(crate) fn new(op: &Op, loc: Loc, output: ValueId, saved: Saved) -> Arc<Node> {
         let (signals, state) = (backward_signals(), Mutex::new(Some(saved)));
-        Arc::new(Node { output, op: *op, loc, signals, state })
+        Arc::new(Node { output, op: *op, loc, signals, state, watch: OnceLock::new() })
+    }
+
+    /// The watch over the result's gradient, made if there is none.
+    pub(crate) fn watch(&self) -> &Arc<Watch> {
+        self.watch.get_or_init(Arc::default)
+    }
+
+    /// The watch over the result's gradient, if there is one.
+    pub(crate) fn watched(&self) -> Option<&Arc<Watch>> {
+        self.watch.get()
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, Option<Saved>> {
