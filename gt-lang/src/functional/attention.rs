@@ -1,9 +1,9 @@
-//! Attention and the rotary position embedding of queries and keys.
+//! Attention, its weights, and the rotary position embedding of queries and keys.
 
 use gt_ir::attr::Attention as Kind;
 use gt_ir::{DType, Op, Shape, Type};
 
-use crate::core::{Arg, DynTensor};
+use crate::core::{Arg, DynTensor, keepdim};
 
 /// What PyTorch's keyword arguments of `scaled_dot_product_attention` say.
 #[derive(Clone, Copy, Default)]
@@ -87,6 +87,43 @@ pub fn scaled_dot_product_attention_with(
     args.extend(how.mask.map(Arg::Tensor));
     let kind = if how.causal { Kind::Causal } else { Kind::Full };
     DynTensor::record(Op::ScaledDotProductAttention(kind), &args)
+}
+
+/// How much each query attends to each key: `softmax(query key^T / sqrt(width))` with masks or
+/// another scale, `[.., heads, length, positions]` in the dtype of the query. Their product with
+/// the values is [`scaled_dot_product_attention_with`], which does not keep them. A query that sees
+/// no key attends to nothing: its weights are zeros.
+#[must_use]
+#[track_caller]
+pub fn attention_weights(query: &DynTensor, key: &DynTensor, how: Attention<'_>) -> DynTensor {
+    let [query, key, _] = &with_shared_batch([query, key, key]);
+    let width = query.shape().sizes().last().copied().unwrap_or(1);
+    let scale = how.scale.unwrap_or_else(|| 1.0 / (width as f64).sqrt());
+    let key = each_head(query, key);
+    let mut scores = query.widened().matmul(&key.widened().transpose(-2, -1)).mul(scale);
+    if let Some(mask) = how.mask {
+        scores = match mask.dtype() {
+            DType::Bool => scores.masked_fill(&mask.logical_not(), f64::NEG_INFINITY),
+            _ => scores.add(mask),
+        };
+    }
+    if how.causal {
+        let later = scores.detach().ones_like().triu(1).gt(0);
+        scores = scores.masked_fill(&later, f64::NEG_INFINITY);
+    }
+    let blind = scores.detach().max(keepdim(-1)).eq(f64::NEG_INFINITY);
+    let weights = scores.masked_fill(&blind, 0.0).softmax(-1).masked_fill(&blind, 0.0);
+    weights.to_dtype(query.dtype())
+}
+
+/// Keys with as many heads as the query, each for the queries that share it, in order.
+#[track_caller]
+fn each_head(query: &DynTensor, key: &DynTensor) -> DynTensor {
+    let (heads, key_heads) = (query.size(-3), key.size(-3));
+    if key_heads == 0 || heads == key_heads || !heads.is_multiple_of(key_heads) {
+        return key.clone();
+    }
+    key.repeat_interleave(heads / key_heads, -3)
 }
 
 /// The cosines and sines of [`rotary_embedding`] for positions (integers, shape `[length]`): two

@@ -1,39 +1,43 @@
-//! Convolutions and pooling over lines (`[batch, channels, length]`) and images (`[batch, channels,
-//! height, width]`).
+//! Convolutions over lines (`[batch, channels, length]`), images (`[batch, channels, height,
+//! width]`) and volumes (`[batch, channels, depth, height, width]`).
 //!
 //! Guarantees: lines are images of height 1; without a batch axis there is none in the result; what
 //! does not fit is the error of the result. Transposed convolutions are in `conv_transpose`.
 
-use gt_ir::attr::{Conv, Pool};
+use gt_ir::attr::Conv;
 use gt_ir::{Op, OpError, Type};
 
 use super::precision::biased;
 use crate::core::{Arg, DynTensor};
 
-/// What PyTorch's keyword arguments of convolutions say: along height, then along width. Lines use
-/// the second.
+/// What PyTorch's keyword arguments of convolutions say: along height, then along width. Volumes
+/// have a depth before them, `Convolution<3>`. Lines use the second of two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Convolution {
+pub struct Convolution<const N: usize = 2> {
     /// Distance between windows.
-    pub stride: [usize; 2],
+    pub stride: [usize; N],
     /// Zeros put around, on both sides.
-    pub padding: [usize; 2],
+    pub padding: [usize; N],
+    /// As many zeros around that the result is as large as x, one more at the end where their
+    /// number is odd: PyTorch's `padding="same"`. `padding` does not count then, and strides are 1.
+    pub same: bool,
     /// Distance between elements of a window.
-    pub dilation: [usize; 2],
+    pub dilation: [usize; N],
     /// Groups that channels are cut into.
     pub groups: usize,
     /// Rows and columns added at the end of a transposed convolution's result; others ignore it.
-    pub output_padding: [usize; 2],
+    pub output_padding: [usize; N],
 }
 
-impl Default for Convolution {
+impl<const N: usize> Default for Convolution<N> {
     fn default() -> Self {
         Convolution {
-            stride: [1; 2],
-            padding: [0; 2],
-            dilation: [1; 2],
+            stride: [1; N],
+            padding: [0; N],
+            same: false,
+            dilation: [1; N],
             groups: 1,
-            output_padding: [0; 2],
+            output_padding: [0; N],
         }
     }
 }
@@ -81,78 +85,98 @@ pub fn conv1d(
     with_bias(&y, bias)
 }
 
-/// What PyTorch's keyword arguments of pooling say: along height, then along width. Lines use the
-/// second.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pooling {
-    /// Elements of a window.
-    pub size: [usize; 2],
-    /// Distance between windows.
-    pub stride: [usize; 2],
-    /// Elements put around, on both sides: those that are no maximum, or zeros that count in the
-    /// mean.
-    pub padding: [usize; 2],
-}
-
-impl Pooling {
-    /// Windows of this size beside each other.
-    pub fn of(size: [usize; 2]) -> Pooling {
-        Pooling { size, stride: size, padding: [0; 2] }
+/// [`conv2d`] over volumes; `weight` is `[out channels, channels / groups, depth, height, width]`.
+///
+/// Windows along the depth become channels of images, so one product sums over all of a kernel.
+#[must_use]
+#[track_caller]
+pub fn conv3d(
+    x: &DynTensor,
+    weight: &DynTensor,
+    bias: Option<&DynTensor>,
+    how: Convolution<3>,
+) -> DynTensor {
+    if let Some(batch) = one_of(x, 4) {
+        return conv3d(&batch, weight, bias, how).squeeze(0);
+    }
+    match with_same("conv3d", x, weight, how) {
+        Ok((x, how)) => with_bias(&by_depth(&x, weight, how), bias),
+        Err(error) => x.record_with(|_| Err(error)),
     }
 }
 
-/// The largest element of each window of `[.., channels, height, width]`, NaN if there is one. All
-/// of a gradient goes to the first of equals.
-#[must_use]
+/// The convolution of a batch of volumes.
 #[track_caller]
-pub fn max_pool2d(x: &DynTensor, how: Pooling) -> DynTensor {
-    x.record_with(|ty| {
-        let pair = |numbers| small("max_pool2d", ty, numbers);
-        Ok(Op::MaxPool2d(Pool {
-            size: pair(how.size)?,
-            stride: pair(how.stride)?,
-            padding: pair(how.padding)?,
-            dilation: [1, 1],
-        }))
+fn by_depth(x: &DynTensor, weight: &DynTensor, how: Convolution<3>) -> DynTensor {
+    let (x_shape, shape) = (x.shape(), weight.shape());
+    let (&[batch, channels, depth, height, width], &[out, each, deep, tall, broad]) =
+        (x_shape.sizes(), shape.sizes())
+    else {
+        return unfit_volumes(x, weight, how);
+    };
+    let reach = how.dilation[0].saturating_mul(deep.saturating_sub(1)).saturating_add(1);
+    let fits = channels.checked_div(how.groups) == Some(each)
+        && channels.is_multiple_of(how.groups)
+        && depth.saturating_add(how.padding[0].saturating_mul(2)) >= reach;
+    if !fits || how.stride[0] == 0 || deep == 0 {
+        return unfit_volumes(x, weight, how);
+    }
+    let around = how.padding[0] as i64;
+    let padded = x.pad([(0, 0), (0, 0), (around, around)], 0.0);
+    let windows = padded.unfold_dilated(2, deep, how.stride[0], how.dilation[0]);
+    let n = windows.size(2);
+    let images = windows.permute([0, 2, 1, 5, 3, 4]);
+    let images = images.reshape([batch * n, channels * deep, height, width]);
+    let plane = |[_, height, width]: [usize; 3]| [height, width];
+    let flat = Convolution {
+        stride: plane(how.stride),
+        padding: plane(how.padding),
+        dilation: plane(how.dilation),
+        groups: how.groups,
+        ..Convolution::default()
+    };
+    let y = convolved(&images, &weight.reshape([out, each * deep, tall, broad]), flat);
+    let (height, width) = (y.size(-2), y.size(-1));
+    y.reshape([batch, n, out, height, width]).transpose(1, 2)
+}
+
+#[track_caller]
+fn unfit_volumes(x: &DynTensor, weight: &DynTensor, how: Convolution<3>) -> DynTensor {
+    let message = format!("conv3d: {} and weight {} do not fit {how:?}", x.ty(), weight.ty());
+    let hint = "x is [batch, channels, depth, height, width] and the weight [out channels, \
+                channels / groups, depth, height, width]";
+    // The error of an operand comes before one about its type.
+    x.record_with_args(&[Arg::Tensor(x), Arg::Tensor(weight)], |_| {
+        Err(OpError::new(message).hint(hint))
     })
 }
 
-/// The mean of each window, zeros around included.
-#[must_use]
+/// `x` and what is left to do where zeros are to keep the size: those that both sides share are the
+/// convolution's.
 #[track_caller]
-pub fn avg_pool2d(x: &DynTensor, how: Pooling) -> DynTensor {
-    let rank = x.rank() as i64;
-    if rank < 2 || how.size.contains(&0) || how.stride.contains(&0) {
-        return x.record_with(|ty| {
-            let Pooling { size, stride, .. } = how;
-            let error = format!("avg_pool2d: windows of {size:?} every {stride:?} do not fit {ty}");
-            Err(OpError::new(error).hint("x is `[.., height, width]`, each number 1 or more"))
-        });
+fn with_same<const N: usize>(
+    name: &str,
+    x: &DynTensor,
+    weight: &DynTensor,
+    mut how: Convolution<N>,
+) -> Result<(DynTensor, Convolution<N>), OpError> {
+    if !how.same {
+        return Ok((x.clone(), how));
     }
-    let mut y = x.clone();
-    if how.padding != [0; 2] {
-        let mut pads = vec![(0, 0); x.rank().saturating_sub(2)];
-        pads.extend(how.padding.map(|n| (n as i64, n as i64)));
-        y = y.pad(pads, 0.0);
+    if how.stride != [1; N] {
+        let e = format!("{name}: zeros keep the size of {} at no stride but 1", x.ty());
+        return Err(OpError::new(e).hint("give the zeros in `padding`, or strides of 1"));
     }
-    let down = y.unfold(rank - 2, how.size[0], how.stride[0]);
-    down.unfold(rank - 1, how.size[1], how.stride[1]).mean([-2, -1])
-}
-
-/// [`max_pool2d`] over lines.
-#[must_use]
-#[track_caller]
-pub fn max_pool1d(x: &DynTensor, size: usize, stride: usize, padding: usize) -> DynTensor {
-    let how = Pooling { size: [1, size], stride: [1, stride], padding: [0, padding] };
-    max_pool2d(&x.unsqueeze(-2), how).squeeze(-2)
-}
-
-/// [`avg_pool2d`] over lines.
-#[must_use]
-#[track_caller]
-pub fn avg_pool1d(x: &DynTensor, size: usize, stride: usize, padding: usize) -> DynTensor {
-    let how = Pooling { size: [1, size], stride: [1, stride], padding: [0, padding] };
-    avg_pool2d(&x.unsqueeze(-2), how).squeeze(-2)
+    let mut more = vec![(0, 0); x.rank().saturating_sub(N)];
+    for i in 0..N {
+        let size = weight.size(i as i64 - N as i64);
+        let zeros = how.dilation[i].saturating_mul(size.saturating_sub(1));
+        how.padding[i] = zeros / 2;
+        more.push((0, (zeros % 2) as i64));
+    }
+    let is_even = more.iter().all(|&pad| pad == (0, 0));
+    how.same = false;
+    Ok((if is_even { x.clone() } else { x.pad(more, 0.0) }, how))
 }
 
 /// What lacks its batch axis, of this rank, as a batch of one.
@@ -167,6 +191,7 @@ pub(super) fn as_line(how: Convolution) -> Convolution {
     Convolution {
         stride: of(how.stride, 1),
         padding: of(how.padding, 0),
+        same: how.same,
         dilation: of(how.dilation, 1),
         output_padding: of(how.output_padding, 0),
         groups: how.groups,
@@ -176,6 +201,10 @@ pub(super) fn as_line(how: Convolution) -> Convolution {
 /// The convolution of a batch of images.
 #[track_caller]
 pub(super) fn convolved(x: &DynTensor, weight: &DynTensor, how: Convolution) -> DynTensor {
+    let (x, how) = match with_same("conv2d", x, weight, how) {
+        Ok((x, how)) => (&{ x }, how),
+        Err(error) => return x.record_with(|_| Err(error)),
+    };
     x.record_with_args(&[Arg::Tensor(x), Arg::Tensor(weight)], |ty| {
         let pair = |numbers| small("conv2d", ty, numbers);
         let [groups] = small("conv2d", ty, [how.groups])?;

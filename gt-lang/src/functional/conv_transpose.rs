@@ -151,6 +151,10 @@ fn misfit(weight: &DynTensor, how: Convolution) -> Option<OpError> {
         let error = format!("conv_transpose2d: {what} cannot be divided into {groups} groups");
         return Some(OpError::new(error).hint("the number of groups divides the channels"));
     }
+    if how.same {
+        let error = "conv_transpose2d: zeros that keep the size are of convolutions only";
+        return Some(OpError::new(error).hint("give the zeros in `padding`"));
+    }
     let all = [how.stride, how.padding, how.dilation, how.output_padding];
     let beyond = |of: &[usize; 2]| small("conv_transpose2d", &weight.ty(), *of).err();
     if let Some(error) = all.iter().find_map(beyond) {

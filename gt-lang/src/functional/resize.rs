@@ -1,7 +1,8 @@
-//! Padding with what is there already, and images made larger or smaller.
+//! Padding with what is there already, means of parts of images, and channels as pixels.
 
 use gt_ir::{DType, OpError};
 
+use super::interpolate::along_rows;
 use super::{Pooling, avg_pool2d};
 use crate::core::DynTensor;
 use crate::session::Session;
@@ -73,47 +74,6 @@ fn sources(x: &DynTensor, mode: PadMode, n: usize, (before, after): (usize, usiz
     }
 }
 
-/// Each element of images `[.., height, width]` as a block of `scale` times as many: PyTorch's
-/// `interpolate(mode="nearest")`.
-#[must_use]
-#[track_caller]
-pub fn upsample_nearest2d(x: &DynTensor, scale: [usize; 2]) -> DynTensor {
-    x.repeat_interleave(scale[0], -2).repeat_interleave(scale[1], -1)
-}
-
-/// Images `[.., height, width]` of another size, by weighing the four nearest elements: PyTorch's
-/// `interpolate(mode="bilinear", align_corners=False)`.
-#[must_use]
-#[track_caller]
-pub fn upsample_bilinear2d(x: &DynTensor, size: [usize; 2]) -> DynTensor {
-    between(&between(x, -2, size[0]), -1, size[1])
-}
-
-/// So many elements of an axis, each weighed of the two nearest.
-#[track_caller]
-fn between(x: &DynTensor, axis: i64, size: usize) -> DynTensor {
-    let session = x.session();
-    let _entered = session.as_ref().map(Session::enter);
-    let n = x.size(axis);
-    let scale = n as f64 / size.max(1) as f64;
-    let places = DynTensor::arange(0, size as i64, 1, DType::F64);
-    let places = places.add(0.5).mul(scale).sub(0.5).maximum(0.0);
-    let low = places.floor().minimum(n.saturating_sub(1) as f64);
-    let high = low.add(1.0).minimum(n.saturating_sub(1) as f64);
-    let (x, share) = (x.real(), places.sub(&low).to_dtype(x.dtype().or_default_float()));
-    let share = along_rows(share, axis);
-    let low = x.index_select(axis, &low.to_dtype(DType::I64));
-    let high = x.index_select(axis, &high.to_dtype(DType::I64));
-    low.lerp(&high, &share)
-}
-
-/// What says something of each element of an axis, with an axis behind where that one has one
-/// behind.
-#[track_caller]
-fn along_rows(x: DynTensor, axis: i64) -> DynTensor {
-    if axis == -2 { x.unsqueeze(-1) } else { x }
-}
-
 /// The means of `size[0]` times `size[1]` parts of images `[.., height, width]`: PyTorch's
 /// `adaptive_avg_pool2d`. Of `n` elements part `i` of `m` has those from `floor(i n / m)` to
 /// `ceil((i + 1) n / m)`: where `m` does not divide `n`, parts overlap and their sizes differ by
@@ -176,4 +136,17 @@ pub fn pixel_shuffle(x: &DynTensor, r: usize) -> DynTensor {
     let r = r.max(1);
     let apart = x.unflatten(1, [x.size(1) / (r * r), r, r]);
     apart.permute([0, 1, 4, 2, 5, 3]).flatten(-2, -1).flatten(-3, -2)
+}
+
+/// The inverse of [`pixel_shuffle`]: `[batch, channels, height * r, width * r]` to `[batch,
+/// channels * r * r, height, width]`. Heights and widths are multiples of `r`.
+#[must_use]
+#[track_caller]
+pub fn pixel_unshuffle(x: &DynTensor, r: usize) -> DynTensor {
+    let r = r.max(1);
+    let (height, width) = (x.size(-2) / r, x.size(-1) / r);
+    let apart = x.unflatten(-1, [width, r]).unflatten(-3, [height, r]);
+    // [.., channels, height, r, width, r]
+    let apart = apart.movedim(-1, -4).movedim(-2, -4);
+    apart.flatten(-5, -3)
 }

@@ -1,15 +1,16 @@
-//! Attention with several heads and the encoder layer around it (Vaswani et al. 2017), with
-//! PyTorch's names and layout.
+//! Attention with several heads (Vaswani et al. 2017), with PyTorch's names and layout. Layers
+//! around it are in `transformer`.
 
 use gt_ir::DType;
 
 use super::dropout::Dropout;
+use super::hooks::hooked;
 use super::init::{divisors, fault, other_sizes, parameter, unless};
-use super::layers::{LayerNorm, Linear};
+use super::layers::Linear;
 use super::module::{Mode, Module, Visitor};
 use crate::core::DynTensor;
 use crate::functional::precision::biased;
-use crate::functional::{Attention, scaled_dot_product_attention_with};
+use crate::functional::{Attention, attention_weights, scaled_dot_product_attention_with};
 use crate::typed::{Dim, Dyn, SameDim, Sealed as _, Sequences, StaticDim};
 
 /// Which positions attention is paid to.
@@ -21,8 +22,20 @@ pub struct AttentionMask<'a> {
     pub causal: bool,
 }
 
+impl<'a> AttentionMask<'a> {
+    /// What the function of this mask is told.
+    fn attention(self) -> Attention<'a> {
+        Attention { mask: self.mask, causal: self.causal, scale: None }
+    }
+}
+
 /// Attention with several heads, over `[batch, length, D]`. PyTorch's
-/// `MultiheadAttention(batch_first=True)`, without its weights of attention.
+/// `MultiheadAttention(batch_first=True)`.
+///
+/// The weights of attention are computed where something asks for them:
+/// [`forward_with_weights`](Self::forward_with_weights), and [dropout](Self::with_dropout) in
+/// training. They take `length * positions` numbers for each head; without them attention takes
+/// none of that.
 ///
 /// ```no_run
 /// # extern crate gt_lang as gt;
@@ -32,7 +45,7 @@ pub struct AttentionMask<'a> {
 /// let x: T![Batch, Seq, 64] = Tensor::randn_with([8, 16]);
 /// let y = layer.forward(&x, AttentionMask { causal: true, ..Default::default() });
 /// ```
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct MultiheadAttention<D: Dim = Dyn> {
     /// The projections of query, key and value, one below the other: `[3 D, D]`.
@@ -42,6 +55,7 @@ pub struct MultiheadAttention<D: Dim = Dyn> {
     /// The projection of the result.
     pub out_proj: Linear<D, D>,
     heads: usize,
+    dropout: Dropout,
 }
 
 impl<D: StaticDim> MultiheadAttention<D> {
@@ -79,25 +93,38 @@ impl<D: Dim> MultiheadAttention<D> {
             in_proj_bias: unless(fault.as_ref(), bias.requires_grad()),
             out_proj: Linear::from_tensors(out, Some(out_bias)),
             heads,
+            dropout: Dropout::new(0.0),
         }
+    }
+
+    /// This layer with weights of attention that are dropped in training with a probability, in a
+    /// new layer 0.
+    #[must_use]
+    pub fn with_dropout(self, p: f64) -> Self {
+        MultiheadAttention { dropout: Dropout::new(p), ..self }
     }
 
     /// Attention of `x` to itself.
     #[must_use]
     #[track_caller]
     pub fn forward<X: Sequences<D, D>>(&self, x: &X, mask: AttentionMask<'_>) -> X::Out {
-        X::Out::like(self.to_itself(x.inner(), mask))
+        let x = x.inner();
+        hooked(self, X::Out::like(self.attend(x, &self.of_itself(x), mask)))
     }
 
+    /// [`Self::forward`] and the weights it gave to positions: `[batch, heads, length, positions]`,
+    /// PyTorch's `need_weights=True, average_attn_weights=False`. Their `.mean(1)` is PyTorch's
+    /// default.
+    #[must_use]
     #[track_caller]
-    fn to_itself(&self, x: &DynTensor, mask: AttentionMask<'_>) -> DynTensor {
-        let all = biased(&x.matmul(&self.in_proj_weight.t()), &self.in_proj_bias);
-        let parts = all.chunk(3, -1);
-        match &parts[..] {
-            [q, k, v] => self.attend(q, k, v, mask),
-            // No three parts: an error, or no width at all.
-            _ => all,
-        }
+    pub fn forward_with_weights<X: Sequences<D, D>>(
+        &self,
+        x: &X,
+        mask: AttentionMask<'_>,
+    ) -> (X::Out, DynTensor) {
+        let x = x.inner();
+        let (y, weights) = self.weigh(x, &self.of_itself(x), mask);
+        (hooked(self, X::Out::like(y)), weights)
     }
 
     /// Attention of `query` to the positions of `memory`, which it may differ from in length.
@@ -108,9 +135,45 @@ impl<D: Dim> MultiheadAttention<D> {
         X: Sequences<D, D>,
         M: Sequences<D, D, Batch: SameDim<X::Batch>>,
     {
-        let (query, memory) = (query.inner(), memory.inner());
+        let query = query.inner();
+        let y = self.attend(query, &self.of_both(query, memory.inner()), mask);
+        hooked(self, X::Out::like(y))
+    }
+
+    /// [`Self::cross`] and the weights it gave to positions: `[batch, heads, length, positions]`.
+    #[must_use]
+    #[track_caller]
+    pub fn cross_with_weights<X, M>(
+        &self,
+        query: &X,
+        memory: &M,
+        mask: AttentionMask<'_>,
+    ) -> (X::Out, DynTensor)
+    where
+        X: Sequences<D, D>,
+        M: Sequences<D, D, Batch: SameDim<X::Batch>>,
+    {
+        let query = query.inner();
+        let (y, weights) = self.weigh(query, &self.of_both(query, memory.inner()), mask);
+        (hooked(self, X::Out::like(y)), weights)
+    }
+
+    /// Query, key and value of `x`, by one product.
+    #[track_caller]
+    fn of_itself(&self, x: &DynTensor) -> [DynTensor; 3] {
+        let all = biased(&x.matmul(&self.in_proj_weight.t()), &self.in_proj_bias);
+        let parts: Result<[DynTensor; 3], _> = all.chunk(3, -1).try_into();
+        // No three parts: an error, or no width at all.
+        let [q, k, v] = parts.unwrap_or_else(|_| [all.clone(), all.clone(), all]);
+        [self.in_heads(&q), self.in_heads(&k), self.in_heads(&v)]
+    }
+
+    /// The query of one and key and value of another.
+    #[track_caller]
+    fn of_both(&self, query: &DynTensor, memory: &DynTensor) -> [DynTensor; 3] {
         let (q, k) = (self.project(query, 0), self.project(memory, 1));
-        X::Out::like(self.attend(&q, &k, &self.project(memory, 2), mask))
+        let v = self.project(memory, 2);
+        [self.in_heads(&q), self.in_heads(&k), self.in_heads(&v)]
     }
 
     /// One of the three projections of the input.
@@ -130,18 +193,32 @@ impl<D: Dim> MultiheadAttention<D> {
         x.reshape([batch, length, self.heads, each]).transpose(1, 2)
     }
 
+    /// The result for `x`, without the weights where nothing needs them.
     #[track_caller]
-    fn attend(
+    fn attend(&self, x: &DynTensor, heads: &[DynTensor; 3], mask: AttentionMask<'_>) -> DynTensor {
+        if self.dropout.is_dropping() {
+            return self.weigh(x, heads, mask).0;
+        }
+        let [q, k, v] = heads;
+        self.joined(x, &scaled_dot_product_attention_with(q, k, v, mask.attention()))
+    }
+
+    /// The result for `x`, and the weights of attention.
+    #[track_caller]
+    fn weigh(
         &self,
-        q: &DynTensor,
-        k: &DynTensor,
-        v: &DynTensor,
-        AttentionMask { mask, causal }: AttentionMask<'_>,
-    ) -> DynTensor {
-        let how = Attention { mask, causal, scale: None };
-        let (q_heads, k_heads, v_heads) = (self.in_heads(q), self.in_heads(k), self.in_heads(v));
-        let out = scaled_dot_product_attention_with(&q_heads, &k_heads, &v_heads, how);
-        let joined = out.transpose(1, 2).reshape(q.shape());
+        x: &DynTensor,
+        [q, k, v]: &[DynTensor; 3],
+        mask: AttentionMask<'_>,
+    ) -> (DynTensor, DynTensor) {
+        let weights = self.dropout.forward(&attention_weights(q, k, mask.attention()));
+        (self.joined(x, &weights.matmul(v)), weights)
+    }
+
+    /// The heads beside each other, in the shape of `x`, projected.
+    #[track_caller]
+    fn joined(&self, x: &DynTensor, heads: &DynTensor) -> DynTensor {
+        let joined = heads.transpose(1, 2).reshape(x.shape());
         let projected = joined.matmul(&self.out_proj.weight.as_dyn().t());
         match &self.out_proj.bias {
             Some(bias) => biased(&projected, bias.as_dyn()),
@@ -160,136 +237,7 @@ impl<D: Dim> Module for MultiheadAttention<D> {
         visitor.child("in_proj_bias", &self.in_proj_bias);
         visitor.child("out_proj", &self.out_proj);
     }
-}
-
-impl<D: Dim> Clone for MultiheadAttention<D> {
-    fn clone(&self) -> Self {
-        MultiheadAttention {
-            in_proj_weight: self.in_proj_weight.clone(),
-            in_proj_bias: self.in_proj_bias.clone(),
-            out_proj: self.out_proj.clone(),
-            heads: self.heads,
-        }
-    }
-}
-
-/// Where a block's normalizations stand.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum NormOrder {
-    /// After the sums, as in the paper: PyTorch's default.
-    #[default]
-    After,
-    /// Before attention and feed-forward, as in GPT-2: `norm_first=True`.
-    First,
-}
-
-/// Attention and two linear layers, each with dropout, a sum and a normalization: PyTorch's
-/// `TransformerEncoderLayer`, with `relu`.
-#[derive(Debug)]
-pub struct TransformerEncoderLayer<D: Dim = Dyn, F: Dim = Dyn> {
-    /// Attention.
-    pub self_attn: MultiheadAttention<D>,
-    /// Into the feed-forward width.
-    pub linear1: Linear<D, F>,
-    /// Back.
-    pub linear2: Linear<F, D>,
-    /// The normalization of the attention.
-    pub norm1: LayerNorm<D>,
-    /// The normalization of the feed-forward.
-    pub norm2: LayerNorm<D>,
-    /// Applied after attention, inside and after the feed-forward.
-    pub dropout: Dropout,
-    /// Where the normalizations stand.
-    pub order: NormOrder,
-}
-
-impl<D: StaticDim, F: StaticDim> TransformerEncoderLayer<D, F> {
-    /// A layer with so many heads and this dropout (PyTorch's is 0.1).
-    #[must_use]
-    #[track_caller]
-    pub fn with_heads(heads: usize, dropout: f64, order: NormOrder) -> Self {
-        TransformerEncoderLayer::with_sizes(D::SIZE, F::SIZE, heads, dropout, order)
-    }
-}
-
-impl<D: Dim, F: Dim> TransformerEncoderLayer<D, F> {
-    /// A layer of a width and a feed-forward width that the types do not know.
-    #[must_use]
-    #[track_caller]
-    pub fn with_sizes(
-        width: usize,
-        feed_forward: usize,
-        heads: usize,
-        dropout: f64,
-        order: NormOrder,
-    ) -> Self {
-        TransformerEncoderLayer {
-            self_attn: MultiheadAttention::with_sizes(width, heads),
-            linear1: Linear::with_sizes(width, feed_forward),
-            linear2: Linear::with_sizes(feed_forward, width),
-            norm1: LayerNorm::with_sizes(width),
-            norm2: LayerNorm::with_sizes(width),
-            dropout: Dropout::new(dropout),
-            order,
-        }
-    }
-
-    /// The layer applied to `[batch, length, D]`.
-    #[must_use]
-    #[track_caller]
-    pub fn forward<X: Sequences<D, D>>(&self, x: &X, mask: AttentionMask<'_>) -> X::Out {
-        let x = x.inner();
-        X::Out::like(match self.order {
-            NormOrder::After => {
-                let x = self.norm1.forward(&(x + self.attention(x, mask)));
-                self.norm2.forward(&(&x + self.feed_forward(&x)))
-            }
-            NormOrder::First => {
-                let x = x + self.attention(&self.norm1.forward(x), mask);
-                &x + self.feed_forward(&self.norm2.forward(&x))
-            }
-        })
-    }
-
-    #[track_caller]
-    fn attention(&self, x: &DynTensor, mask: AttentionMask<'_>) -> DynTensor {
-        self.dropout.forward(&self.self_attn.forward(x, mask))
-    }
-
-    #[track_caller]
-    fn feed_forward(&self, x: &DynTensor) -> DynTensor {
-        let inner = self.dropout.forward(&self.linear1.forward(x).relu());
-        self.dropout.forward(&self.linear2.forward(&inner))
-    }
-}
-
-#[diagnostic::do_not_recommend]
-impl<D: Dim, F: Dim> Module for TransformerEncoderLayer<D, F> {
-    fn describe(&self) -> String {
-        "TransformerEncoderLayer".to_owned()
-    }
-    fn visit(&self, visitor: &mut Visitor<'_>) {
-        visitor.child("self_attn", &self.self_attn);
-        visitor.child("linear1", &self.linear1);
-        visitor.child("linear2", &self.linear2);
-        visitor.child("norm1", &self.norm1);
-        visitor.child("norm2", &self.norm2);
-    }
     fn set_mode(&mut self, mode: Mode) {
         self.dropout.set_mode(mode);
-    }
-}
-
-impl<D: Dim, F: Dim> Clone for TransformerEncoderLayer<D, F> {
-    fn clone(&self) -> Self {
-        TransformerEncoderLayer {
-            self_attn: self.self_attn.clone(),
-            linear1: self.linear1.clone(),
-            linear2: self.linear2.clone(),
-            norm1: self.norm1.clone(),
-            norm2: self.norm2.clone(),
-            dropout: self.dropout,
-            order: self.order,
-        }
     }
 }

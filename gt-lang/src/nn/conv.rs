@@ -1,5 +1,4 @@
-//! Convolutions and pooling as layers: `Conv1d`, `Conv2d`, `ConvTranspose2d`, `MaxPool2d`,
-//! `AvgPool2d`.
+//! Convolutions as layers: `Conv1d`, `Conv2d`, `Conv3d`, `ConvTranspose1d`, `ConvTranspose2d`.
 //!
 //! Guarantees: weights have PyTorch's layout, names and default initialization. Sizes of kernels
 //! are numbers, not types, so heights and widths are run-time sizes afterwards; whether the
@@ -10,12 +9,13 @@ use std::marker::PhantomData;
 use gt_ir::DType;
 
 use super::forward::Forward;
+use super::hooks::hooked;
 use super::init::{fault, other_sizes, unless};
 use super::module::{Module, Visitor};
 use crate::core::DynTensor;
 use crate::error::Error;
-use crate::functional::{self, Convolution, Pooling};
-use crate::typed::{Dim, Dyn, Images, Lines, Resizes, Sealed as _, StaticDim};
+use crate::functional::{self, Convolution};
+use crate::typed::{Dim, Dyn, Images, Lines, Sealed as _, StaticDim, Volumes};
 
 /// A parameter drawn uniformly from `±1/sqrt(fan_in)`: what PyTorch's `kaiming_uniform_(a=sqrt(5))`
 /// comes to.
@@ -27,7 +27,12 @@ pub(super) fn uniform(sizes: &[usize], fan_in: usize) -> DynTensor {
 
 /// Why there is no convolution of these channels and this kernel.
 #[track_caller]
-fn unfit(name: &str, channels: [usize; 2], kernel: &[usize], how: Convolution) -> Option<Error> {
+fn unfit<const N: usize>(
+    name: &str,
+    channels: [usize; 2],
+    kernel: &[usize],
+    how: Convolution<N>,
+) -> Option<Error> {
     let [inputs, outputs] = channels;
     let groups = how.groups;
     if groups == 0 || !inputs.is_multiple_of(groups) || !outputs.is_multiple_of(groups) {
@@ -38,8 +43,8 @@ fn unfit(name: &str, channels: [usize; 2], kernel: &[usize], how: Convolution) -
     }
     let positive = [
         ("a kernel", kernel),
-        ("a stride", &how.stride[2 - kernel.len()..]),
-        ("a dilation", &how.dilation[2 - kernel.len()..]),
+        ("a stride", &how.stride[N - kernel.len()..]),
+        ("a dilation", &how.dilation[N - kernel.len()..]),
     ];
     let (what, sizes) = positive.into_iter().find(|(_, sizes)| sizes.contains(&0))?;
     fault(format!("{name}: {what} of {sizes:?} makes no window"), "each number is 1 or more")
@@ -58,7 +63,7 @@ fn backwards(weight: &DynTensor, groups: usize) -> [usize; 2] {
 macro_rules! convolution {
     (
         $(#[$doc:meta])+
-        $name:ident, $function:path, $channels:path, $kernel:ty,
+        $name:ident, $function:path, $channels:path, $how:ty, $kernel:ty,
         $input:ident, $sizes:expr
     ) => {
         $(#[$doc])+
@@ -69,7 +74,7 @@ macro_rules! convolution {
             /// A number for each out channel, if there are any.
             pub bias: Option<DynTensor>,
             /// Stride, padding, dilation and groups.
-            pub how: Convolution,
+            pub how: $how,
             channels: PhantomData<fn() -> (I, O)>,
         }
 
@@ -78,7 +83,7 @@ macro_rules! convolution {
             /// error of everything computed with it.
             #[must_use]
             #[track_caller]
-            pub fn with_kernel(kernel: $kernel, how: Convolution) -> Self {
+            pub fn with_kernel(kernel: $kernel, how: $how) -> Self {
                 $name::with_sizes(I::SIZE, O::SIZE, kernel, how)
             }
         }
@@ -92,7 +97,7 @@ macro_rules! convolution {
                 inputs: usize,
                 outputs: usize,
                 kernel: $kernel,
-                how: Convolution,
+                how: $how,
             ) -> Self {
                 let sizes: Vec<usize> = $sizes(inputs, outputs, how.groups.max(1), kernel);
                 let fan_in = sizes[1..].iter().product();
@@ -117,7 +122,7 @@ macro_rules! convolution {
             pub fn from_tensors(
                 weight: &DynTensor,
                 bias: Option<&DynTensor>,
-                how: Convolution,
+                how: $how,
             ) -> Self {
                 let bias = bias.map(DynTensor::requires_grad);
                 $name { weight: weight.requires_grad(), bias, how, channels: PhantomData }
@@ -128,7 +133,7 @@ macro_rules! convolution {
             #[track_caller]
             pub fn forward<X: $input<I, O>>(&self, x: &X) -> X::Out {
                 let y = $function(x.inner(), &self.weight, self.bias.as_ref(), self.how);
-                X::Out::conforming(stringify!($name), y)
+                hooked(self, X::Out::conforming(stringify!($name), y))
             }
         }
 
@@ -171,7 +176,7 @@ macro_rules! convolution {
 
 convolution! {
     /// Convolution over lines `[batch, I, length]`; kernels are `[O, I / groups, length]`.
-    Conv1d, functional::conv1d, forwards, usize, Lines,
+    Conv1d, functional::conv1d, forwards, Convolution, usize, Lines,
     |inputs: usize, outputs: usize, groups: usize, kernel: usize| {
         vec![outputs, inputs / groups, kernel]
     }
@@ -179,55 +184,32 @@ convolution! {
 convolution! {
     /// Convolution over images `[batch, I, height, width]`; kernels are `[O, I / groups, height,
     /// width]`.
-    Conv2d, functional::conv2d, forwards, [usize; 2], Images,
+    Conv2d, functional::conv2d, forwards, Convolution, [usize; 2], Images,
     |inputs: usize, outputs: usize, groups: usize, [tall, broad]: [usize; 2]| {
         vec![outputs, inputs / groups, tall, broad]
     }
 }
 convolution! {
+    /// Convolution over volumes `[batch, I, depth, height, width]`; kernels are `[O, I / groups,
+    /// depth, height, width]`.
+    Conv3d, functional::conv3d, forwards, Convolution<3>, [usize; 3], Volumes,
+    |inputs: usize, outputs: usize, groups: usize, kernel: [usize; 3]| {
+        [vec![outputs, inputs / groups], kernel.to_vec()].concat()
+    }
+}
+convolution! {
+    /// The transpose of a convolution over lines, which makes them longer; kernels are `[I, O /
+    /// groups, length]`.
+    ConvTranspose1d, functional::conv_transpose1d, backwards, Convolution, usize, Lines,
+    |inputs: usize, outputs: usize, groups: usize, kernel: usize| {
+        vec![inputs, outputs / groups, kernel]
+    }
+}
+convolution! {
     /// The transpose of a convolution over images, which makes them larger; kernels are `[I, O /
     /// groups, height, width]`.
-    ConvTranspose2d, functional::conv_transpose2d, backwards, [usize; 2], Images,
+    ConvTranspose2d, functional::conv_transpose2d, backwards, Convolution, [usize; 2], Images,
     |inputs: usize, outputs: usize, groups: usize, [tall, broad]: [usize; 2]| {
         vec![inputs, outputs / groups, tall, broad]
     }
-}
-
-macro_rules! pooling {
-    ($($(#[$doc:meta])+ $name:ident $method:ident;)+) => { $(
-        $(#[$doc])+
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub struct $name(pub Pooling);
-
-        impl $name {
-            /// Windows of this size beside each other.
-            #[must_use]
-            pub fn of(size: [usize; 2]) -> Self {
-                $name(Pooling::of(size))
-            }
-        }
-
-        #[diagnostic::do_not_recommend]
-        impl Module for $name {
-            fn describe(&self) -> String {
-                format!("{}({:?})", stringify!($name), self.0.size)
-            }
-            fn visit(&self, _: &mut Visitor<'_>) {}
-        }
-
-        impl<X: Resizes> Forward<X> for $name {
-            type Out = X::Out;
-            #[track_caller]
-            fn forward(&self, x: &X) -> X::Out {
-                X::Out::conforming(stringify!($method), functional::$method(x.inner(), self.0))
-            }
-        }
-    )+ };
-}
-
-pooling! {
-    /// The largest element of each window of images.
-    MaxPool2d max_pool2d;
-    /// The mean of each window of images.
-    AvgPool2d avg_pool2d;
 }

@@ -1,4 +1,4 @@
-//! The layers: `Linear`, `Embedding`, `LayerNorm`. Structs of tensors with a `forward`.
+//! The layers: `Linear`, `LayerNorm`. Structs of tensors with a `forward`.
 //!
 //! Guarantees: weights have PyTorch's layout, names and default initialization, so its checkpoints
 //! fit. The tensors that a layer is built of are its parameters: layers are not built by struct
@@ -7,11 +7,12 @@
 use gt_ir::DType;
 
 use super::forward::Forward;
+use super::hooks::hooked;
 use super::init::{Init, parameter};
 use super::module::{Module, Visitor};
 use crate::core::DynTensor;
 use crate::functional::precision::biased;
-use crate::typed::{Create, Dim, Dyn, Features, Indices, Sealed as _, StaticDim, Tensor};
+use crate::typed::{Create, Dim, Dyn, Features, Sealed as _, StaticDim, Tensor};
 
 /// `x @ weight.T + bias`, over the last dimension. A layer with one output is a `Linear<I, One>`:
 /// its result is a `T![Batch, 1]` and broadcasts, which that of a `Linear<I, N<1>>` is only after
@@ -75,10 +76,11 @@ impl<I: Dim, O: Dim> Linear<I, O> {
     #[track_caller]
     pub fn forward<X: Features<I, O>>(&self, x: &X) -> X::Out {
         let product = x.inner().matmul(&self.weight.as_dyn().t());
-        X::Out::like(match &self.bias {
+        let y = match &self.bias {
             Some(bias) => biased(&product, bias.as_dyn()),
             None => product,
-        })
+        };
+        hooked(self, X::Out::like(y))
     }
 }
 
@@ -126,79 +128,6 @@ impl<I: Dim, O: Dim, X: Features<I, O>> Forward<X> for Linear<I, O> {
 impl<I: Dim, O: Dim> Clone for Linear<I, O> {
     fn clone(&self) -> Self {
         Linear { weight: self.weight.clone(), bias: self.bias.clone() }
-    }
-}
-
-/// A table of `V` rows of width `D`, looked up by index.
-///
-/// ```no_run
-/// # extern crate gt_lang as gt;
-/// # use gt::prelude::*;
-/// dims! { Batch, Seq }
-/// let table: Embedding<N<1000>, N<64>> = Embedding::new();
-/// let words: T![Batch, Seq; Int] = Tensor::randint_with(0, 1000, [8, 16]);
-/// let x: T![Batch, Seq, 64] = table.forward(&words);
-/// ```
-#[derive(Debug)]
-#[non_exhaustive]
-pub struct Embedding<V: Dim = Dyn, D: Dim = Dyn> {
-    /// The rows.
-    pub weight: Tensor<(V, D)>,
-}
-
-impl<V: Dim, D: Dim> Embedding<V, D> {
-    /// A table of these rows, which become its parameter.
-    #[track_caller]
-    pub fn from_tensor(weight: Tensor<(V, D)>) -> Self {
-        Embedding { weight: weight.requires_grad() }
-    }
-
-    /// A table whose sizes the types do not all know.
-    #[must_use]
-    #[track_caller]
-    pub fn with_sizes(rows: usize, width: usize) -> Self {
-        Embedding { weight: parameter("Embedding", DynTensor::randn([rows, width], DType::F32)) }
-    }
-
-    /// The rows that `index` names: one dimension more than the index has.
-    #[must_use]
-    #[track_caller]
-    pub fn forward<X: Indices<D>>(&self, index: &X) -> X::Out {
-        X::Out::like(self.weight.as_dyn().embedding(index.inner()))
-    }
-}
-
-#[diagnostic::do_not_recommend]
-impl<V: StaticDim, D: StaticDim> Init for Embedding<V, D> {
-    fn init() -> Self {
-        Embedding::with_sizes(V::SIZE, D::SIZE)
-    }
-}
-
-#[diagnostic::do_not_recommend]
-impl<V: Dim, D: Dim> Module for Embedding<V, D> {
-    fn describe(&self) -> String {
-        match self.weight.sizes()[..] {
-            [rows, width] => format!("Embedding({rows} x {width})"),
-            _ => "Embedding".into(),
-        }
-    }
-    fn visit(&self, visitor: &mut Visitor<'_>) {
-        visitor.child("weight", &self.weight);
-    }
-}
-
-impl<V: Dim, D: Dim, X: Indices<D>> Forward<X> for Embedding<V, D> {
-    type Out = X::Out;
-    #[track_caller]
-    fn forward(&self, index: &X) -> X::Out {
-        Embedding::forward(self, index)
-    }
-}
-
-impl<V: Dim, D: Dim> Clone for Embedding<V, D> {
-    fn clone(&self) -> Self {
-        Embedding { weight: self.weight.clone() }
     }
 }
 
@@ -253,7 +182,8 @@ impl<D: Dim> LayerNorm<D> {
     #[must_use]
     #[track_caller]
     pub fn forward<X: Features<D, D>>(&self, x: &X) -> X::Out {
-        X::Out::like(x.inner().layer_norm(self.weight.as_dyn(), self.bias.as_dyn(), self.eps))
+        let (weight, bias) = (self.weight.as_dyn(), self.bias.as_dyn());
+        hooked(self, X::Out::like(x.inner().layer_norm(weight, bias, self.eps)))
     }
 }
 

@@ -9,27 +9,44 @@ mod attention;
 mod buffer;
 mod conv;
 mod dropout;
+mod embedding;
 mod forward;
 mod functional_call;
+mod hooks;
 mod init;
 mod layers;
 mod module;
 mod norm;
 mod recurrent;
+mod resize;
 mod state;
+mod transformer;
 
-pub use attention::{AttentionMask, MultiheadAttention, NormOrder, TransformerEncoderLayer};
+pub use attention::{AttentionMask, MultiheadAttention};
 pub use buffer::Buffer;
-pub use conv::{AvgPool2d, Conv1d, Conv2d, ConvTranspose2d, MaxPool2d};
-pub use dropout::Dropout;
+pub use conv::{Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d};
+pub use dropout::{Dropout, Dropout1d, Dropout2d, Dropout3d};
+pub use embedding::{BagMode, Embedding, EmbeddingBag};
 pub use forward::{
     Elu, Flatten, Forward, Gelu, Hardswish, Identity, LeakyRelu, LogSoftmax, Mish, Relu, Sigmoid,
     Silu, Softmax, Softplus, Tanh,
 };
 pub use functional_call::functional_call;
+pub use hooks::{ForwardHook, features, hooked, register_forward_hook};
 pub use init::{Init, repeat};
-pub use layers::{Embedding, LayerNorm, Linear};
-pub use module::{Event, Mode, Module, Visitor, walk};
-pub use norm::{BatchNorm, GroupNorm, RmsNorm};
-pub use recurrent::{Gru, GruState, Layers, Lstm, LstmState};
+pub use layers::{LayerNorm, Linear};
+pub use module::{Event, Mode, Module, Place, Visitor, walk};
+pub use norm::{BatchNorm, GroupNorm, InstanceNorm, RmsNorm};
+pub use recurrent::{
+    Gru, GruCell, GruState, Layers, Lstm, LstmCell, LstmState, Rnn, RnnCell, RnnNonlinearity,
+    RnnState,
+};
+pub use resize::{
+    AdaptiveAvgPool2d, AvgPool2d, AvgPool3d, MaxPool2d, MaxPool3d, PixelShuffle, PixelUnshuffle,
+    Upsample,
+};
 pub use state::{Unmatched, load_matching};
+pub use transformer::{
+    Activation, NormOrder, TransformerDecoder, TransformerDecoderLayer, TransformerEncoder,
+    TransformerEncoderLayer,
+};

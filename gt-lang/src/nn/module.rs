@@ -5,6 +5,7 @@
 //! gradient, else a buffer. It prescribes no `forward`: a model's forward is an ordinary method
 //! with the types its author wants.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::panic::Location;
 use std::sync::{Mutex, PoisonError};
@@ -139,7 +140,7 @@ pub trait Module {
     fn named_modules(&self) -> Vec<(String, String)> {
         let (mut modules, mut path) = (Vec::new(), Vec::<String>::new());
         walk(self, &mut |event| match event {
-            Event::Enter { name, module } => {
+            Event::Enter { name, module, .. } => {
                 path.push(name.to_owned());
                 modules.push((path[1..].join("."), module));
             }
@@ -228,6 +229,8 @@ pub enum Event<'a> {
         name: &'a str,
         /// What the part calls itself.
         module: String,
+        /// Where the part lies in memory; none of one without a size.
+        place: Option<Place>,
     },
     /// A tensor.
     Leaf {
@@ -245,6 +248,22 @@ pub enum Event<'a> {
     },
     /// The part that began last ends.
     Exit,
+}
+
+/// Where a part lies in memory, and its type: a struct and its first field begin at one address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    address: usize,
+    kind: &'static str,
+}
+
+impl Place {
+    /// The place of a part, which parts without a size share with others.
+    pub(super) fn of<M: Module + ?Sized>(part: &M) -> Option<Place> {
+        let address = std::ptr::from_ref(part).cast::<()>().addr();
+        let kind = std::any::type_name::<M>();
+        (size_of_val(part) > 0).then_some(Place { address, kind })
+    }
 }
 
 /// Keeps the path of a walk and hands what it meets to a function.
@@ -268,7 +287,7 @@ impl Visitor<'_> {
     /// Visits the parts of a list, named by position.
     pub fn children<'m, M: Module + 'm>(&mut self, modules: impl IntoIterator<Item = &'m M>) {
         for (position, module) in modules.into_iter().enumerate() {
-            self.child(&position.to_string(), module);
+            module.visit_as(&position.to_string(), self);
         }
     }
 
@@ -287,7 +306,7 @@ impl Visitor<'_> {
 
 /// Visits a whole model.
 pub fn walk<M: Module + ?Sized>(module: &M, sink: &mut dyn FnMut(Event<'_>)) {
-    enter(&mut Visitor { path: String::new(), sink }, "", module);
+    module.visit_as("", &mut Visitor { path: String::new(), sink });
 }
 
 /// A part between its two marks. A tensor is no part of its own: it has no description.
@@ -296,7 +315,8 @@ fn enter<M: Module + ?Sized>(visitor: &mut Visitor<'_>, name: &str, module: &M) 
     if description.is_empty() {
         return module.visit(visitor);
     }
-    (visitor.sink)(Event::Enter { name, module: description });
+    let place = Place::of(module);
+    (visitor.sink)(Event::Enter { name, module: description, place });
     module.visit(visitor);
     (visitor.sink)(Event::Exit);
 }
@@ -322,7 +342,7 @@ struct Row {
 impl Summary {
     fn meet(&mut self, event: Event<'_>) {
         match event {
-            Event::Enter { name, module } => {
+            Event::Enter { name, module, .. } => {
                 if let Some(&outer) = self.open.last() {
                     self.rows[outer].has_parts = true;
                 }
@@ -435,6 +455,21 @@ impl<M: Module, const COUNT: usize> Module for [M; COUNT] {
     }
 }
 
+/// Parts by names, in the order of the names: PyTorch's `ModuleDict`, which has them in the order
+/// that they were put in. `BTreeMap<String, Box<dyn Module>>` holds parts of different types.
+#[diagnostic::do_not_recommend]
+impl<M: Module> Module for BTreeMap<String, M> {
+    fn describe(&self) -> String {
+        format!("{} parts by name", self.len())
+    }
+    fn visit(&self, visitor: &mut Visitor<'_>) {
+        self.iter().for_each(|(name, module)| module.visit_as(name, visitor));
+    }
+    fn set_mode(&mut self, mode: Mode) {
+        self.values_mut().for_each(|m| m.set_mode(mode));
+    }
+}
+
 /// A part that may be missing; what is there stands under the field's own name.
 #[diagnostic::do_not_recommend]
 impl<M: Module> Module for Option<M> {
@@ -444,6 +479,11 @@ impl<M: Module> Module for Option<M> {
     fn visit(&self, visitor: &mut Visitor<'_>) {
         if let Some(module) = self {
             module.visit(visitor);
+        }
+    }
+    fn visit_as(&self, name: &str, visitor: &mut Visitor<'_>) {
+        if let Some(module) = self {
+            module.visit_as(name, visitor);
         }
     }
     fn set_mode(&mut self, mode: Mode) {
@@ -458,6 +498,9 @@ impl<M: Module + ?Sized> Module for Box<M> {
     }
     fn visit(&self, visitor: &mut Visitor<'_>) {
         (**self).visit(visitor);
+    }
+    fn visit_as(&self, name: &str, visitor: &mut Visitor<'_>) {
+        (**self).visit_as(name, visitor);
     }
     fn set_mode(&mut self, mode: Mode) {
         (**self).set_mode(mode);

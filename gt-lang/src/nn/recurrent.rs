@@ -1,20 +1,23 @@
-//! Recurrent layers: `Lstm` (Hochreiter and Schmidhuber 1997) and `Gru` (Cho et al. 2014), over
-//! `[batch, length, I]` as with PyTorch's `batch_first=True`.
+//! Recurrent layers: `Rnn` (Elman 1990), `Lstm` (Hochreiter and Schmidhuber 1997) and `Gru` (Cho et
+//! al. 2014), over `[batch, length, I]` as with PyTorch's `batch_first=True`.
 //!
 //! Guarantees: parameters have PyTorch's names, layout, order of gates and default initialization.
 //! The products of all inputs are one product; the recorded steps are straight-line instructions,
-//! so each length is a program of its own. What is common to both, the layers and the way over the
-//! steps, is in `stack`.
+//! so each length is a program of its own. What is common to all, the layers and the way over the
+//! steps, is in `stack`; single steps as layers are in `cells`.
 
+mod cells;
 mod stack;
 
 use std::marker::PhantomData;
 
+use super::hooks::hooked;
 use super::init::other_sizes;
 use super::module::{Mode, Module, Visitor};
 use crate::core::DynTensor;
 use crate::typed::{Dim, DimSpec, Dyn, Sealed as _, Sequences, StaticDim, Tensor};
-use stack::{Cell, Direction, OfStates, Stack};
+pub use cells::{GruCell, LstmCell, RnnCell};
+use stack::{Direction, OfStates, Stack, Step};
 
 /// How many layers there are, and what stands between them.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -33,6 +36,83 @@ impl Default for Layers {
 
 /// The widths of inputs, states and outputs, which are types only.
 type Widths<I, H, O> = PhantomData<fn() -> (I, H, O)>;
+
+/// What an [`Rnn`] applies to the sum of what inputs and states become.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RnnNonlinearity {
+    /// The hyperbolic tangent.
+    #[default]
+    Tanh,
+    /// `max(x, 0)`.
+    Relu,
+}
+
+/// The last output of each layer of an [`Rnn`]: `[layers, batch, H]`, two a layer where it reads
+/// both ways.
+pub type RnnState<H = Dyn> = Tensor<(Dyn, Dyn, H)>;
+
+/// The plain recurrent layer: `tanh` of the products of input and last output, or their `relu`. Its
+/// outputs are `O` wide: as wide as its states, `H`, or twice that where it reads both ways.
+///
+/// ```no_run
+/// # extern crate gt_lang as gt;
+/// # use gt::prelude::*;
+/// dims! { Batch, Time }
+/// let x: T![Batch, Time, 8] = Tensor::randn_with([4, 5]);
+/// let rnn: Rnn<N<8>, N<16>> = Rnn::with_layers(Layers::default());
+/// let y: T![Batch, Time, 16] = rnn.with_nonlinearity(RnnNonlinearity::Relu).forward(&x, None).0;
+/// ```
+#[derive(Clone)]
+pub struct Rnn<I: Dim = Dyn, H: Dim = Dyn, O: Dim = H> {
+    stack: Stack,
+    nonlinearity: RnnNonlinearity,
+    sizes: Widths<I, H, O>,
+}
+
+impl<I: Dim, H: Dim, O: Dim> Rnn<I, H, O> {
+    /// This layer with another function for its outputs.
+    #[must_use]
+    pub fn with_nonlinearity(self, nonlinearity: RnnNonlinearity) -> Self {
+        Rnn { nonlinearity, ..self }
+    }
+
+    /// The outputs of the last layer, and the last output of each layer. Without a state it begins
+    /// with zeros.
+    #[must_use]
+    #[track_caller]
+    pub fn forward<X: Sequences<I, O>>(
+        &self,
+        x: &X,
+        state: Option<&RnnState<H>>,
+    ) -> (X::Out, RnnState<H>) {
+        let first: Vec<DynTensor> = state.iter().map(|s| s.as_dyn().clone()).collect();
+        let (y, last) = match self.nonlinearity {
+            RnnNonlinearity::Tanh => self.stack.run::<TanhStep>(x.inner(), &first),
+            RnnNonlinearity::Relu => self.stack.run::<ReluStep>(x.inner(), &first),
+        };
+        let last = last.first().unwrap_or(&y).clone();
+        (hooked(self, X::Out::conforming("rnn", y)), Tensor::wrap(last))
+    }
+}
+
+/// Steps of an [`Rnn`], whose state is its output.
+macro_rules! plain_steps {
+    ($($name:ident $function:ident)+) => { $(
+        struct $name;
+
+        impl Step for $name {
+            const NAME: &'static str = "rnn";
+            const GATES: usize = 1;
+            const STATES: usize = 1;
+
+            fn step(own: &OfStates, input: &DynTensor, states: &[DynTensor]) -> Vec<DynTensor> {
+                let [hidden] = states else { return Vec::new() };
+                vec![input.add(&own.gates(hidden)).$function()]
+            }
+        }
+    )+ };
+}
+plain_steps! { TanhStep tanh ReluStep relu }
 
 /// Long short-term memory. Its outputs are `O` wide: as wide as its states, `H`, or twice that
 /// where it reads both ways.
@@ -75,16 +155,17 @@ impl<I: Dim, H: Dim, O: Dim> Lstm<I, H, O> {
     ) -> (X::Out, LstmState<H>) {
         let first = state.map(|s| [s.hidden.as_dyn().clone(), s.cell.as_dyn().clone()]);
         let first = first.as_ref().map_or(&[][..], |both| both);
-        let (y, last) = self.stack.run::<LstmCell>(x.inner(), first);
+        let (y, last) = self.stack.run::<LstmStep>(x.inner(), first);
         let state = |k: usize| Tensor::wrap(last.get(k).unwrap_or(&y).clone());
-        (X::Out::conforming("lstm", y.clone()), LstmState { hidden: state(0), cell: state(1) })
+        let made = hooked(self, X::Out::conforming("lstm", y.clone()));
+        (made, LstmState { hidden: state(0), cell: state(1) })
     }
 }
 
 /// A step of an [`Lstm`]. Its states are output and cell.
-struct LstmCell;
+struct LstmStep;
 
-impl Cell for LstmCell {
+impl Step for LstmStep {
     const NAME: &'static str = "lstm";
     const GATES: usize = 4;
     const STATES: usize = 2;
@@ -122,16 +203,16 @@ impl<I: Dim, H: Dim, O: Dim> Gru<I, H, O> {
         state: Option<&GruState<H>>,
     ) -> (X::Out, GruState<H>) {
         let first: Vec<DynTensor> = state.iter().map(|s| s.as_dyn().clone()).collect();
-        let (y, last) = self.stack.run::<GruCell>(x.inner(), &first);
+        let (y, last) = self.stack.run::<GruStep>(x.inner(), &first);
         let last = last.first().unwrap_or(&y).clone();
-        (X::Out::conforming("gru", y), Tensor::wrap(last))
+        (hooked(self, X::Out::conforming("gru", y)), Tensor::wrap(last))
     }
 }
 
 /// A step of a [`Gru`]. Its state is its output.
-struct GruCell;
+struct GruStep;
 
-impl Cell for GruCell {
+impl Step for GruStep {
     const NAME: &'static str = "gru";
     const GATES: usize = 3;
     const STATES: usize = 1;
@@ -147,7 +228,7 @@ impl Cell for GruCell {
 }
 
 macro_rules! layers {
-    ($($name:ident of $cell:ident;)+) => { $(
+    ($($name:ident of $step:ident $({ $field:ident })?;)+) => { $(
         impl<I: StaticDim, H: StaticDim> $name<I, H> {
             /// Layers with fresh weights.
             #[must_use]
@@ -182,8 +263,8 @@ macro_rules! layers {
             ) -> Self {
                 let [(_, inputs), (_, width), _] = widths;
                 let fault = other_sizes(stringify!($name), &widths);
-                let stack = Stack::new::<$cell>([inputs, width], how, directions, fault);
-                $name { stack, sizes: PhantomData }
+                let stack = Stack::new::<$step>([inputs, width], how, directions, fault);
+                $name { stack, $($field: Default::default(),)? sizes: PhantomData }
             }
         }
 
@@ -227,6 +308,7 @@ macro_rules! layers {
 }
 
 layers! {
-    Lstm of LstmCell;
-    Gru of GruCell;
+    Rnn of TanhStep { nonlinearity };
+    Lstm of LstmStep;
+    Gru of GruStep;
 }

@@ -134,6 +134,56 @@ impl<B: Dim, C: Dim, H: Dim, W: Dim> Resizes for Tensor<(B, C, H, W)> {
     type Out = Tensor<(B, C, Dyn, Dyn)>;
 }
 
+/// Volumes of `I` channels, `[batch, I, depth, height, width]`, and what becomes of them when there
+/// are `O`.
+#[diagnostic::on_unimplemented(
+    message = "this layer takes `[batch, {I}, depth, height, width]`, but the input is `{Self}`",
+    label = "not volumes of `{I}` channels"
+)]
+pub trait Volumes<I, O>: Floats {
+    /// The tensor with `O` channels, and run-time depths, heights and widths.
+    type Out: AnyTensor + Floats;
+}
+
+#[diagnostic::do_not_recommend]
+impl<B: Dim, X: Dim + SameDim<I>, Z: Dim, H: Dim, W: Dim, I: Dim, O: Dim> Volumes<I, O>
+    for Tensor<(B, X, Z, H, W)>
+{
+    type Out = Tensor<(B, O, Dyn, Dyn, Dyn)>;
+}
+
+/// Volumes `[batch, channels, depth, height, width]`, and what becomes of them when all but batch
+/// and channels change.
+#[diagnostic::on_unimplemented(
+    message = "this layer takes `[batch, channels, depth, height, width]`, but the input is \
+               `{Self}`",
+    label = "not volumes"
+)]
+pub trait ResizesVolumes: Floats {
+    /// The tensor with run-time depths, heights and widths.
+    type Out: AnyTensor + Floats;
+}
+
+#[diagnostic::do_not_recommend]
+impl<B: Dim, C: Dim, Z: Dim, H: Dim, W: Dim> ResizesVolumes for Tensor<(B, C, Z, H, W)> {
+    type Out = Tensor<(B, C, Dyn, Dyn, Dyn)>;
+}
+
+/// Bags of indices `[batch, length]`, and what becomes of them when each is a row of width `D`.
+#[diagnostic::on_unimplemented(
+    message = "this layer takes indices `[batch, length]`, but the input is `{Self}`",
+    label = "not bags of indices"
+)]
+pub trait Bags<D>: Inner {
+    /// The tensor with `D` in the place of the length.
+    type Out: AnyTensor + Floats;
+}
+
+#[diagnostic::do_not_recommend]
+impl<B: Dim, L: Dim, D: Dim> Bags<D> for Tensor<(B, L), Int> {
+    type Out = Tensor<(B, D)>;
+}
+
 /// A tensor without a shape in its type stays one, and a reference is what it refers to.
 macro_rules! of_any_shape {
     ($($taken:ident<$($dim:ident),*> $($more:ident)?;)*) => { $(
@@ -156,4 +206,7 @@ of_any_shape! {
     Lines<I, O>;
     Images<I, O>;
     Resizes<>;
+    Volumes<I, O>;
+    ResizesVolumes<>;
+    Bags<D>;
 }

@@ -32,11 +32,13 @@ mod tensor;
 mod window;
 
 pub use any::AnyTensor;
-pub(crate) use any::sealed::Sealed;
+pub(crate) use any::sealed::{Inner, Sealed};
 pub use bits::Bits;
 pub use create::{Create, ElementOf, Random};
 pub use dim::{BcastDim, Dim, DimSpec, Dyn, N, One, SameDim, StaticDim};
-pub use features::{Features, Floats, Images, Indices, Lines, Resizes, Sequences};
+pub use features::{
+    Bags, Features, Floats, Images, Indices, Lines, Resizes, ResizesVolumes, Sequences, Volumes,
+};
 pub use kind::{Bool, Float, Int, Kind, Promote};
 pub use movement::{cat, stack};
 pub use operand::Operand;

@@ -1,8 +1,6 @@
 //! Attention and its encoder layer against PyTorch's: states that PyTorch saved, and its outputs
 //! and gradients; dropout.
 
-#![expect(clippy::unwrap_used, reason = "in helpers of tests, whose failures they are")]
-
 use std::path::Path;
 
 use gt::io::pth;
@@ -10,17 +8,11 @@ use gt::nn::{AttentionMask, Dropout, MultiheadAttention, NormOrder, TransformerE
 use gt::prelude::*;
 
 use crate::run;
+use crate::saved::close;
 
 dims! { Batch, Seq }
 
 type Width = N<8>;
-
-fn close(got: &DynTensor, want: &[f64], what: &str) {
-    let got = got.to_host().unwrap().to_f64();
-    let scale = want.iter().fold(1.0_f64, |most, v| most.max(v.abs()));
-    let worst = got.iter().zip(want).map(|(g, w)| (g - w).abs()).fold(0.0, f64::max);
-    assert!(got.len() == want.len() && worst <= 1e-5 * scale, "{what}: off by {worst}");
-}
 
 #[test]
 fn an_encoder_layer_is_pytorchs() {

@@ -1,77 +1,19 @@
 //! Layers over images, lines and sequences against PyTorch's: states that PyTorch saved, its
 //! outputs, gradients and running statistics.
 
-#![expect(clippy::unwrap_used, reason = "in helpers of tests, whose failures they are")]
-
-use std::path::Path;
-
 use gt::functional::{Convolution, PadMode, Pooling};
-use gt::io::pth;
 use gt::nn::Layers;
 use gt::prelude::*;
 
 use crate::run;
+use crate::saved::{self, Case, close, loaded};
 
 dims! { Batch, Len, Height, Width }
 
 type Image<const C: usize> = Tensor<(Batch, N<C>, Height, Width)>;
 
-fn close(got: &DynTensor, want: &[f64], what: &str) {
-    let got = got.to_host().unwrap().to_f64();
-    let scale = want.iter().fold(1.0_f64, |most, v| most.max(v.abs()));
-    let worst = got.iter().zip(want).map(|(g, w)| (g - w).abs()).fold(0.0, f64::max);
-    assert!(got.len() == want.len() && worst <= 1e-5 * scale, "{what}: off by {worst}");
-}
-
-/// What PyTorch saved of a case, and the input as a leaf.
-struct Case {
-    name: &'static str,
-    saved: StateDict,
-    x: DynTensor,
-}
-
-impl Case {
-    fn host(&self, what: &str) -> HostTensor {
-        self.saved.get(what).unwrap().clone()
-    }
-
-    fn typed<S: Shape>(&self) -> Tensor<S> {
-        Tensor::from_dyn(self.x.clone())
-    }
-
-    /// The output, the gradient of the weighted sum by the input, and those by the parameters.
-    fn check(&self, y: &DynTensor, layer: Option<&dyn Module>) {
-        close(y, &self.host("y").to_f64(), self.name);
-        let weights = DynTensor::arange(0, y.numel() as i64, 1, DType::I64).remainder(7);
-        y.flatten(0, -1).mul(&weights).sum(..).backward().unwrap();
-        close(&self.x.grad().unwrap(), &self.host("dx").to_f64(), &format!("{}, dx", self.name));
-        for (parameter, tensor) in layer.map_or(Vec::new(), |layer| layer.named_parameters()) {
-            let want = self.host(&format!("grads.{parameter}")).to_f64();
-            close(&tensor.grad().unwrap(), &want, &format!("{} {parameter}", self.name));
-        }
-    }
-}
-
 fn case(name: &'static str, check: impl FnOnce(&Case)) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/images.pth");
-    let saved = pth::load(path).unwrap().part(name);
-    run(|| {
-        let x = DynTensor::from_host(saved.get("x").unwrap().clone()).requires_grad();
-        check(&Case { name, saved, x });
-    });
-}
-
-/// A layer with the weights that PyTorch saved.
-fn loaded<M: Module>(case: &Case, mut layer: M) -> M {
-    let state = case.saved.part("state");
-    let mut own = StateDict::new();
-    let states = ["last", "cell", "again"];
-    state
-        .iter()
-        .filter(|(name, _)| !states.contains(name))
-        .for_each(|(n, t)| own.insert(n, t.clone()));
-    layer.load_state_dict(&own).unwrap();
-    layer
+    saved::case("images.pth", name, check);
 }
 
 #[test]
@@ -107,11 +49,11 @@ fn convolutions_are_pytorchs() {
 #[test]
 fn pooling_is_pytorchs_where_elements_are_equal_too() {
     case("max_pool2d", |case| {
-        let layer = MaxPool2d(Pooling { size: [3; 2], stride: [2; 2], padding: [1; 2] });
+        let layer = MaxPool2d(Pooling { stride: [2; 2], padding: [1; 2], ..Pooling::of([3; 2]) });
         case.check(layer.forward(&Image::<3>::from_dyn(case.x.clone())).as_dyn(), None);
     });
     case("avg_pool2d", |case| {
-        let layer = AvgPool2d(Pooling { size: [2; 2], stride: [1; 2], padding: [1; 2] });
+        let layer = AvgPool2d(Pooling { stride: [1; 2], padding: [1; 2], ..Pooling::of([2; 2]) });
         case.check(layer.forward(&Image::<3>::from_dyn(case.x.clone())).as_dyn(), None);
     });
 }

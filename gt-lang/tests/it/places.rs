@@ -2,7 +2,9 @@
 //! and optimizers record on the way.
 
 use gt::functional as f;
-use gt::functional::{Convolution, MultiMargin, PadMode, Pooling, TripletMargin};
+use gt::functional::{
+    Convolution, Corners, Interpolation, MultiMargin, PadMode, Pooling, Resize, TripletMargin,
+};
 use gt::nn::{AttentionMask, Layers, NormOrder};
 use gt::prelude::*;
 use gt_ir::Entry;
@@ -64,6 +66,12 @@ fn layers_record_where_they_are_called() {
     let (plain, pooling) = (Convolution::default(), Pooling::of([2, 2]));
     let two = || Layers { count: 2, dropout: 0.5 };
     let heads = || MultiheadAttention::<N<4>>::with_heads(2);
+    let same = Convolution { same: true, ..Default::default() };
+    let same3 = Convolution { same: true, ..Default::default() };
+    let ceil = Pooling { stride: [2; 3], ceil_mode: true, ..Pooling::of([3; 3]) };
+    let words = || Tensor::<(Batch, Dyn), Int>::zeros_with([3, 4]);
+    let wide = || Tensor::<(Batch, N<4>, Dyn)>::randn_with([2, 6]);
+    let volumes = || Tensor::<(Batch, N<4>, Dyn, Dyn, Dyn)>::randn_with([2, 4, 4, 4]);
     let causal = AttentionMask { causal: true, ..Default::default() };
     stand_here! {
         Linear::<N<4>, N<2>>::new().forward(&lines());
@@ -80,6 +88,38 @@ fn layers_record_where_they_are_called() {
         Lstm::<N<4>, N<3>>::with_layers(two()).forward(&lines(), None);
         Lstm::<N<4>, N<3>, N<6>>::bidirectional(two()).forward(&lines(), None);
         Gru::<N<4>, N<3>>::with_layers(two()).forward(&lines(), None);
+        Rnn::<N<4>, N<3>>::with_layers(two()).forward(&lines(), None);
+        RnnCell::<N<4>, N<3>>::new().forward(&lines(), None);
+        LstmCell::<N<4>, N<3>>::new().forward(&lines(), None);
+        GruCell::<N<4>, N<3>>::new().forward(&lines(), None);
+        heads().forward_with_weights(&lines(), causal);
+        heads().with_dropout(0.5).forward(&lines(), causal);
+        TransformerDecoderLayer::<N<4>, N<8>>::with_heads(2, 0.5, NormOrder::First)
+            .forward(&lines(), &lines(), causal, AttentionMask::default());
+        TransformerDecoderLayer::<N<4>, N<8>>::with_heads(2, 0.5, NormOrder::After)
+            .forward(&lines(), &lines(), causal, AttentionMask::default());
+        TransformerEncoder::<N<4>, N<8>>::from_layers(
+            vec![TransformerEncoderLayer::with_heads(2, 0.0, NormOrder::After)],
+            Some(LayerNorm::new()),
+        )
+        .forward(&lines(), causal);
+        TransformerDecoder::<N<4>, N<8>>::from_layers(
+            vec![TransformerDecoderLayer::with_heads(2, 0.0, NormOrder::After)],
+            None,
+        )
+        .forward(&lines(), &lines(), causal, causal);
+        Conv1d::<N<4>, N<2>>::with_kernel(2, same).forward(&wide());
+        Conv3d::<N<4>, N<2>>::with_kernel([2; 3], same3).forward(&volumes());
+        ConvTranspose1d::<N<4>, N<2>>::with_kernel(2, plain).forward(&wide());
+        MaxPool3d(ceil).forward(&volumes());
+        AvgPool3d(ceil).forward(&volumes());
+        AdaptiveAvgPool2d([2, 1]).forward(&images());
+        InstanceNorm::<N<4>>::new().forward(&images());
+        InstanceNorm::<N<4>>::new().with_affine().forward(&images());
+        Dropout2d::new(0.5).forward(&images());
+        PixelShuffle(2).forward(&images());
+        PixelUnshuffle(1).forward(&images());
+        EmbeddingBag::<N<5>, N<2>>::new().forward(&words());
         heads().forward(&lines(), causal);
         heads().cross(&lines(), &lines(), AttentionMask::default());
         <[Linear<N<4>, N<2>>; 2]>::new();
@@ -91,6 +131,7 @@ fn layers_record_where_they_are_called() {
 
 #[test]
 fn functions_record_where_they_are_called() {
+    let larger = Resize::Scale([1.5, 2.0]);
     let smooth = CrossEntropy { label_smoothing: 0.1, ..Default::default() };
     let ignoring = CrossEntropy { ignore_index: Some(1), ..Default::default() };
     stand_here! {
@@ -109,10 +150,14 @@ fn functions_record_where_they_are_called() {
         f::soft_margin_loss(&matrix(), &matrix(), Reduction::Mean);
         f::hinge_embedding_loss(&matrix(), &matrix(), 1.0, Reduction::Mean);
         f::triplet_margin_loss(&matrix(), &matrix(), &matrix(), &TripletMargin::default());
+        f::attention_weights(&matrix(), &matrix(), f::Attention::default());
         f::normalize(&matrix(), 2.0, -1, 1e-12);
         f::cosine_similarity(&matrix(), &matrix(), -1, 1e-8);
         f::pairwise_distance(&matrix(), &matrix(), 2.0, 1e-6);
         f::einsum("ij,jk->ik", [&matrix(), &matrix()]);
+        f::interpolate(&image(), larger, Interpolation::Nearest);
+        f::interpolate(&image(), larger, Interpolation::Bilinear(Corners::Centers));
+        f::interpolate(&image(), larger, Interpolation::Bicubic(Corners::Edges));
         f::pad_with(&image(), [(2, 1), (0, 3)], PadMode::Reflect);
         f::upsample_nearest2d(&image(), [2, 2]);
         f::upsample_bilinear2d(&image(), [7, 3]);

@@ -7,6 +7,7 @@ use gt_lang::prelude::*;
 const SAME: Convolution = Convolution {
     stride: [1; 2],
     padding: [1; 2],
+    same: false,
     dilation: [1; 2],
     groups: 1,
     output_padding: [0; 2],

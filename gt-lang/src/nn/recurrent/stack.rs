@@ -35,7 +35,7 @@ impl Direction {
 }
 
 /// What a layer computes at a step.
-pub(super) trait Cell {
+pub(super) trait Step {
     /// The layer, as errors name it.
     const NAME: &'static str;
     /// Parts of what inputs and states become, each as wide as a state.
@@ -49,7 +49,7 @@ pub(super) trait Cell {
     fn step(own: &OfStates, input: &DynTensor, states: &[DynTensor]) -> Vec<DynTensor>;
 }
 
-/// The weights of one layer in one direction.
+/// The weights of one layer in one direction, or of a cell.
 #[derive(Clone)]
 pub(super) struct Weights {
     input: DynTensor,
@@ -60,7 +60,7 @@ pub(super) struct Weights {
 
 impl Weights {
     #[track_caller]
-    fn new(gates: usize, inputs: usize, width: usize, fault: Option<&Error>) -> Weights {
+    pub(super) fn new(gates: usize, inputs: usize, width: usize, fault: Option<&Error>) -> Weights {
         Weights {
             input: unless(fault, uniform(&[gates * width, inputs], width)),
             hidden: unless(fault, uniform(&[gates * width, width], width)),
@@ -69,24 +69,40 @@ impl Weights {
         }
     }
 
-    fn visit(&self, layer: usize, suffix: &str, visitor: &mut Visitor<'_>) {
-        visitor.child(&format!("weight_ih_l{layer}{suffix}"), &self.input);
-        visitor.child(&format!("weight_hh_l{layer}{suffix}"), &self.hidden);
-        visitor.child(&format!("bias_ih_l{layer}{suffix}"), &self.input_bias);
-        visitor.child(&format!("bias_hh_l{layer}{suffix}"), &self.hidden_bias);
+    /// The widths of inputs and states.
+    pub(super) fn sizes(&self) -> [usize; 2] {
+        [self.input.size(-1), self.hidden.size(-1)]
+    }
+
+    /// Names end in `suffix`: `weight_ih` and `_l0`.
+    pub(super) fn visit(&self, suffix: &str, visitor: &mut Visitor<'_>) {
+        visitor.child(&format!("weight_ih{suffix}"), &self.input);
+        visitor.child(&format!("weight_hh{suffix}"), &self.hidden);
+        visitor.child(&format!("bias_ih{suffix}"), &self.input_bias);
+        visitor.child(&format!("bias_hh{suffix}"), &self.hidden_bias);
+    }
+
+    /// What inputs add to the gates.
+    #[track_caller]
+    pub(super) fn of_inputs(&self, x: &DynTensor) -> DynTensor {
+        biased(&x.matmul(&self.input.t()), &self.input_bias)
+    }
+
+    #[track_caller]
+    pub(super) fn of_states(&self) -> OfStates {
+        OfStates { matrix: self.hidden.t(), bias: self.hidden_bias.clone() }
     }
 
     /// All steps of `x` in one direction, from the given states: the outputs in the order of the
     /// steps, and the states behind the last one.
     #[track_caller]
-    fn run<C: Cell>(
+    fn run<C: Step>(
         &self,
         direction: Direction,
         x: &DynTensor,
         mut states: Vec<DynTensor>,
     ) -> (DynTensor, Vec<DynTensor>) {
-        let inputs = biased(&x.matmul(&self.input.t()), &self.input_bias);
-        let own = OfStates { matrix: self.hidden.t(), bias: self.hidden_bias.clone() };
+        let (inputs, own) = (self.of_inputs(x), self.of_states());
         let n_steps = x.size(1);
         let mut outputs = Vec::new();
         for i in 0..n_steps {
@@ -129,7 +145,7 @@ pub(super) struct Stack {
 
 impl Stack {
     #[track_caller]
-    pub(super) fn new<C: Cell>(
+    pub(super) fn new<C: Step>(
         [inputs, width]: [usize; 2],
         how: Layers,
         directions: &[Direction],
@@ -158,7 +174,9 @@ impl Stack {
 
     pub(super) fn visit(&self, visitor: &mut Visitor<'_>) {
         for (k, layer) in self.layers.iter().enumerate() {
-            layer.iter().for_each(|(way, weights)| weights.visit(k, way.suffix(), visitor));
+            for (way, weights) in layer {
+                weights.visit(&format!("_l{k}{}", way.suffix()), visitor);
+            }
         }
     }
 
@@ -176,7 +194,7 @@ impl Stack {
     /// Every layer over every step, from the states `first` (each `[layers * directions, batch,
     /// width]`) or from zeros: the outputs, and the states behind the last step.
     #[track_caller]
-    pub(super) fn run<C: Cell>(
+    pub(super) fn run<C: Step>(
         &self,
         x: &DynTensor,
         first: &[DynTensor],

@@ -148,14 +148,14 @@ fn convolution(a: &Arguments<'_>) -> Outcome<Convolution> {
     let output_padding =
         if a.is_none("output_padding") { [0; 2] } else { a.pair("output_padding")? };
     let (stride, groups) = (a.pair("stride")?, a.size("groups")?);
-    Ok(Convolution { stride, padding, dilation, groups, output_padding })
+    Ok(Convolution { stride, padding, dilation, groups, output_padding, same: false })
 }
 
 fn pooling(a: &Arguments<'_>) -> Outcome<Pooling> {
     let size = a.pair("kernel_size")?;
     let own = !a.is_none("stride") && a.value("stride").as_array().is_none_or(|s| !s.is_empty());
     let stride = if own { a.pair("stride")? } else { size };
-    Ok(Pooling { size, stride, padding: a.pair("padding")? })
+    Ok(Pooling { stride, padding: a.pair("padding")?, ..Pooling::of(size) })
 }
 
 type OfLines = fn(&DynTensor, usize, usize, usize) -> DynTensor;

@@ -16,6 +16,7 @@ pub(super) fn cases(rng: &mut Rng) -> Vec<Case> {
     cases.extend(attention());
     cases.extend(parts(rng));
     cases.extend(windows());
+    cases.extend(volumes());
     cases
 }
 
@@ -245,6 +246,48 @@ fn parts(rng: &mut Rng) -> Vec<Case> {
     cases
 }
 
+/// Volumes, and images of other sizes.
+fn volumes() -> Vec<Case> {
+    use Domain::*;
+    let each: &[(&str, Unary)] = &[
+        ("max_pool2d, rounded up", |x| {
+            f::max_pool2d(x, f::Pooling { ceil_mode: true, ..f::Pooling::of([2, 3]) })
+        }),
+        ("avg_pool2d, rounded up", |x| {
+            f::avg_pool2d(x, f::Pooling { ceil_mode: true, ..f::Pooling::of([2, 3]) })
+        }),
+        ("max_pool3d", |x| f::max_pool3d(x, f::Pooling::of([2, 2, 2]))),
+        ("avg_pool3d", |x| f::avg_pool3d(x, f::Pooling::of([2, 3, 1]))),
+        ("bilinear", |x| {
+            let mode = f::Interpolation::Bilinear(f::Corners::Centers);
+            f::interpolate(x, f::Resize::Size([3, 7]), mode)
+        }),
+        ("bicubic", |x| {
+            let mode = f::Interpolation::Bicubic(f::Corners::Edges);
+            f::interpolate(x, f::Resize::Scale([1.5, 0.7]), mode)
+        }),
+        ("pixel_unshuffle", |x| f::pixel_unshuffle(&x.narrow(-1, 0, 4).narrow(-2, 1, 4), 2)),
+    ];
+    let mut cases: Vec<Case> = each
+        .iter()
+        .map(|&(name, f)| case(name, &[(&[2, 2, 5, 5], Any)], move |x| f(&x[0])))
+        .collect();
+    let volume: [(&[usize], Domain); 3] =
+        [(&[2, 4, 4, 3, 3], Any), (&[2, 2, 2, 2, 1], Any), (&[2], Any)];
+    let deep = f::Convolution {
+        stride: [1, 2, 1],
+        padding: [1, 0, 1],
+        dilation: [2, 1, 1],
+        groups: 2,
+        ..Default::default()
+    };
+    cases.push(case("conv3d", &volume, move |x| f::conv3d(&x[0], &x[1], Some(&x[2]), deep)));
+    let image: [(&[usize], Domain); 3] = [(&[2, 2, 4, 3], Any), (&[3, 2, 2, 2], Any), (&[3], Any)];
+    let same = f::Convolution { same: true, ..Default::default() };
+    cases.push(case("conv2d, same", &image, move |x| f::conv2d(&x[0], &x[1], Some(&x[2]), same)));
+    cases
+}
+
 fn windows() -> Vec<Case> {
     use Domain::*;
     let each: &[(&str, Unary)] = &[
@@ -252,10 +295,16 @@ fn windows() -> Vec<Case> {
         ("unfold, dilated", |x| x.unfold_dilated(2, 2, 2, 3)),
         ("max_pool2d", |x| f::max_pool2d(x, f::Pooling::of([2, 2]))),
         ("max_pool2d, padded", |x| {
-            f::max_pool2d(x, f::Pooling { size: [3, 2], stride: [2, 1], padding: [1, 1] })
+            f::max_pool2d(
+                x,
+                f::Pooling { stride: [2, 1], padding: [1, 1], ..f::Pooling::of([3, 2]) },
+            )
         }),
         ("avg_pool2d", |x| {
-            f::avg_pool2d(x, f::Pooling { size: [2, 3], stride: [1, 2], padding: [1, 0] })
+            f::avg_pool2d(
+                x,
+                f::Pooling { stride: [1, 2], padding: [1, 0], ..f::Pooling::of([2, 3]) },
+            )
         }),
         ("max_pool1d", |x| f::max_pool1d(&x.flatten(0, 1), 2, 2, 0)),
     ];
