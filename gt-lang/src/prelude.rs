@@ -15,11 +15,11 @@ pub use crate::nn::{
     AdaptiveAvgPool2d, AttentionMask, AvgPool2d, AvgPool3d, BatchNorm, Buffer, Conv1d, Conv2d,
     Conv3d, ConvTranspose1d, ConvTranspose2d, Dropout, Dropout1d, Dropout2d, Dropout3d, Elu,
     Embedding, EmbeddingBag, Flatten, Forward, Gelu, GroupNorm, Gru, GruCell, Hardswish, Identity,
-    Init, InstanceNorm, LayerNorm, Layers, LeakyRelu, Linear, LogSoftmax, Lstm, LstmCell, MaxPool2d,
-    MaxPool3d, Mish, Mode, Module, MultiheadAttention, NormOrder, PixelShuffle, PixelUnshuffle,
-    Relu, RmsNorm, Rnn, RnnCell, RnnNonlinearity, Sigmoid, Silu, Softmax, Softplus, Tanh,
-    TransformerDecoder, TransformerDecoderLayer, TransformerEncoder, TransformerEncoderLayer,
-    Upsample, repeat,
+    Init, InstanceNorm, LayerNorm, Layers, LeakyRelu, Linear, LogSoftmax, Lora, LoraConfig, Lstm,
+    LstmCell, MaxPool2d, MaxPool3d, Mish, Mode, Module, MultiheadAttention, NormOrder,
+    PixelShuffle, PixelUnshuffle, Relu, RmsNorm, Rnn, RnnCell, RnnNonlinearity, Sigmoid, Silu,
+    Softmax, Softplus, Tanh, TransformerDecoder, TransformerDecoderLayer, TransformerEncoder,
+    TransformerEncoderLayer, Upsample, repeat,
 };
 pub use crate::no_grad::{enable_grad, no_grad};
 pub use crate::optim::{

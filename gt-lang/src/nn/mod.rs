@@ -15,6 +15,7 @@ mod functional_call;
 mod hooks;
 mod init;
 mod layers;
+mod lora;
 mod module;
 mod norm;
 mod recurrent;
@@ -35,6 +36,7 @@ pub use functional_call::functional_call;
 pub use hooks::{ForwardHook, features, hooked, register_forward_hook};
 pub use init::{Init, repeat};
 pub use layers::{LayerNorm, Linear};
+pub use lora::{Lora, LoraConfig};
 pub use module::{Event, Mode, Module, Place, Visitor, walk};
 pub use norm::{BatchNorm, GroupNorm, InstanceNorm, RmsNorm};
 pub use recurrent::{

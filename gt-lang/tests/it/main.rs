@@ -17,6 +17,7 @@ mod gradient_hooks;
 mod hooks;
 mod images;
 mod loader;
+mod lora;
 mod metrics;
 mod mistakes;
 mod models;

@@ -120,6 +120,7 @@ fn layers_record_where_they_are_called() {
         PixelShuffle(2).forward(&images());
         PixelUnshuffle(1).forward(&images());
         EmbeddingBag::<N<5>, N<2>>::new().forward(&words());
+        Lora::over(Linear::<N<4>, N<2>>::new(), LoraConfig::default()).forward(&lines());
         heads().forward(&lines(), causal);
         heads().cross(&lines(), &lines(), AttentionMask::default());
         <[Linear<N<4>, N<2>>; 2]>::new();
