@@ -1,6 +1,6 @@
 //! A timeline as one page with zoom, search and hover. The page loads nothing.
 
-use super::model::{Kind, Timeline};
+use super::model::{Kind, Timeline, legend};
 use super::svg::{cut, time};
 use serde_json::{Value, json};
 
@@ -51,6 +51,7 @@ fn data(timeline: &Timeline, title: &str) -> Value {
         "length": timeline.length,
         "longest": spans.map(|span| span.took).fold(0.0, f64::max),
         "kinds": Kind::ALL.map(|kind| [kind.name(), kind.color()]),
+        "legend": legend(&timeline.lanes),
         "lanes": lanes.collect::<Vec<_>>(),
         "transfers": transfers.collect::<Vec<_>>(),
         "memory": memory.collect::<Vec<_>>(),

@@ -101,8 +101,9 @@ impl Kind {
     }
 }
 
-/// The colors of sessions, for whole segments on workers.
-const SESSIONS: [&str; 6] = ["#0072B2", "#009E73", "#CC79A7", "#D55E00", "#5B4BB7", "#8A6D3B"];
+/// The colors of sessions, for whole segments on workers. They are darker than those of kinds, so
+/// that none is taken for a kind.
+const SESSIONS: [&str; 6] = ["#1F4E8C", "#0F766E", "#7A4A9E", "#8A5A12", "#9D1F5A", "#4D6412"];
 
 /// An interval on a lane, in microseconds.
 #[derive(Clone, Debug)]
@@ -119,16 +120,31 @@ pub(super) struct Span {
 impl Span {
     /// The color: that of the session for whole segments, else that of the kind.
     pub(super) fn color(&self) -> &'static str {
-        match (self.kind, self.session) {
-            (Kind::Plan | Kind::Segment, Some(session)) => color_of(session),
-            _ => self.kind.color(),
+        match self.session.filter(|_| self.is_of_session()) {
+            Some(session) => color_of(session),
+            None => self.kind.color(),
         }
+    }
+
+    fn is_of_session(&self) -> bool {
+        matches!(self.kind, Kind::Plan | Kind::Segment) && self.session.is_some()
     }
 }
 
 /// The color of a session.
 pub(super) fn color_of(session: u64) -> &'static str {
     SESSIONS[(session.saturating_sub(1) % SESSIONS.len() as u64) as usize]
+}
+
+/// The names of the colors that lanes have: kinds, and the first sessions whose segments they are.
+pub(super) fn legend(lanes: &[Lane]) -> Vec<(String, &'static str)> {
+    let spans = || lanes.iter().flat_map(|lane| &lane.spans);
+    let kinds: BTreeSet<Kind> = spans().filter(|s| !s.is_of_session()).map(|s| s.kind).collect();
+    let sessions = spans().filter(|span| span.is_of_session()).filter_map(|span| span.session);
+    let sessions: BTreeSet<u64> = sessions.collect();
+    let sessions = sessions.into_iter().take(SESSIONS.len());
+    let sessions = sessions.map(|n| (format!("s{n}"), color_of(n)));
+    kinds.into_iter().map(|kind| (kind.name().to_owned(), kind.color())).chain(sessions).collect()
 }
 
 /// The number of a session: 3 of `s3`.
@@ -176,7 +192,7 @@ pub(super) struct Timeline {
 
 impl Timeline {
     pub(super) fn of(trace: Trace) -> Timeline {
-        let Trace { events, processes, notes } = trace;
+        let Trace { mut events, processes, notes } = trace;
         let mut lanes = Lanes::default();
         // A worker or client that says itself what it does says more than the server's report.
         let of_worker = |e: &Event| e.party == Party::Worker && e.event == "EXECUTE";
@@ -184,6 +200,9 @@ impl Timeline {
         let workers = events.iter().any(of_worker);
         let clients = events.iter().filter(of_client).map(|e| e.name.clone()).collect();
         let own = Own { workers, clients };
+        if own.workers {
+            reports_at_their_end(&mut events);
+        }
         let mut asked: BTreeMap<(String, String), f64> = BTreeMap::new();
         for event in &events {
             lanes.add(event, &own, &mut asked);
@@ -196,9 +215,62 @@ impl Timeline {
     }
 }
 
-/// Lanes by party and name.
+/// Reports on segments that workers show themselves take no time: a segment that began long before
+/// the trace would make the timeline as much longer. The first event is then at zero.
+fn reports_at_their_end(events: &mut [Event]) {
+    for report in events.iter_mut().filter(|event| event.event == "WORKER_RECV") {
+        (report.at, report.took) = (report.at + report.took, 0.0);
+    }
+    events.sort_by(|a, b| a.at.total_cmp(&b.at));
+    let start = events.first().map_or(0.0, |event| event.at);
+    events.iter_mut().for_each(|event| event.at -= start);
+}
+
+/// Lanes by their places.
 #[derive(Default)]
-struct Lanes(BTreeMap<(Party, String), Vec<Span>>);
+struct Lanes(BTreeMap<Place, Vec<Span>>);
+
+/// The place of a lane: those of one client or worker stand together, `w2` before `w10`.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    party: Party,
+    /// The name without the number at its end, and the number.
+    order: (String, u64),
+    name: String,
+    part: Part,
+}
+
+/// What a lane shows of its client or worker.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Part {
+    /// What it does.
+    Work,
+    /// How long segments wait for it.
+    Queue,
+    /// The plans that it makes beside its work.
+    Compiler,
+    /// The values that it gives to other workers.
+    Exchanges,
+}
+
+impl Place {
+    fn new(party: Party, name: &str, part: Part) -> Place {
+        let prefix = name.trim_end_matches(|c: char| c.is_ascii_digit());
+        let number = name[prefix.len()..].parse().unwrap_or(0);
+        Place { party, order: (prefix.to_owned(), number), name: name.to_owned(), part }
+    }
+
+    /// The name of the lane.
+    fn title(&self) -> String {
+        let name = &self.name;
+        match self.part {
+            Part::Work => name.clone(),
+            Part::Queue => format!("{name} queue"),
+            Part::Compiler => format!("{name} compiler"),
+            Part::Exchanges => format!("{name} exchanges"),
+        }
+    }
+}
 
 /// Who says itself what it does.
 struct Own {
@@ -219,7 +291,11 @@ fn request(details: &str) -> Option<&str> {
 
 impl Lanes {
     fn lane(&mut self, party: Party, name: &str) -> &mut Vec<Span> {
-        self.0.entry((party, name.to_owned())).or_default()
+        self.part(party, name, Part::Work)
+    }
+
+    fn part(&mut self, party: Party, name: &str, part: Part) -> &mut Vec<Span> {
+        self.0.entry(Place::new(party, name, part)).or_default()
     }
 
     fn add(&mut self, event: &Event, own: &Own, asked: &mut BTreeMap<(String, String), f64>) {
@@ -239,13 +315,14 @@ impl Lanes {
                 kind @ ("EXECUTE" | "COMPILE" | "ERROR" | "QUEUE" | "READ" | "EXCHANGE"),
                 Party::Worker,
             ) => {
-                let lane = match kind {
-                    "COMPILE" => "compiler of ",
-                    "QUEUE" => "queue of ",
-                    _ => "",
+                let part = match kind {
+                    "COMPILE" => Part::Compiler,
+                    "QUEUE" => Part::Queue,
+                    "EXCHANGE" => Part::Exchanges,
+                    _ => Part::Work,
                 };
-                let lane = format!("{lane}{}", event.name);
-                self.lane(Party::Worker, &lane).push(span(event.at, event.took, Kind::of(event)));
+                let lane = self.part(Party::Worker, &event.name, part);
+                lane.push(span(event.at, event.took, Kind::of(event)));
             }
             ("RECORD" | "WAIT" | "READ", Party::Client) => {
                 let mut own = span(event.at, event.took, Kind::of(event));
@@ -305,13 +382,15 @@ impl Lanes {
         }
     }
 
-    /// The lanes in order, and the number of each name.
-    fn finish(self, length: f64) -> (Vec<Lane>, BTreeMap<String, usize>) {
+    /// The lanes in order, and the number of each.
+    fn finish(self, length: f64) -> (Vec<Lane>, BTreeMap<Place, usize>) {
         let mut numbers = BTreeMap::new();
-        let lanes = self.0.into_iter().enumerate().map(|(n, ((party, name), mut spans))| {
+        let lanes = self.0.into_iter().enumerate().map(|(n, (place, mut spans))| {
             spans.sort_by(|a, b| a.at.total_cmp(&b.at));
-            numbers.insert(name.clone(), n);
+            let name = place.title();
             let busy = busy(&spans) / length;
+            let party = place.party;
+            numbers.insert(place, n);
             Lane { name, party, spans, busy }
         });
         (lanes.collect(), numbers)
@@ -328,14 +407,20 @@ fn busy(spans: &[Span]) -> f64 {
     sum
 }
 
-fn transfers(events: &[Event], numbers: &BTreeMap<String, usize>) -> Vec<Transfer> {
-    let number = |name: &str| numbers.get(name).copied();
-    let dispatcher = number(DISPATCHER);
+fn transfers(events: &[Event], numbers: &BTreeMap<Place, usize>) -> Vec<Transfer> {
+    let number = |party, name: &str, part| numbers.get(&Place::new(party, name, part)).copied();
+    let dispatcher = number(Party::Server, DISPATCHER, Part::Work);
+    let teams = teams(events);
     let moved = events.iter().filter(|e| e.bytes > 0).filter_map(|event| {
-        let (peer, dispatcher) = (number(&event.name)?, dispatcher?);
+        let peer = number(event.party, &event.name, Part::Work);
         let (from, to) = match event.event.as_str() {
-            "RECV" | "WORKER_RECV" => (peer, dispatcher),
-            "SEND" | "WORKER_SEND" => (dispatcher, peer),
+            "RECV" | "WORKER_RECV" => (peer?, dispatcher?),
+            "SEND" | "WORKER_SEND" => (dispatcher?, peer?),
+            "EXCHANGE" => {
+                let other = receiver(&teams, event)?;
+                let from = number(Party::Worker, &event.name, Part::Exchanges)?;
+                (from, number(Party::Worker, other, Part::Work)?)
+            }
             _ => return None,
         };
         Some(Transfer { at: event.at, from, to, bytes: event.bytes })
@@ -349,6 +434,22 @@ fn transfers(events: &[Event], numbers: &BTreeMap<String, usize>) -> Vec<Transfe
     let equal = equal.into_iter().filter(|transfer| transfer.bytes == least).collect::<Vec<_>>();
     let every = equal.len().div_ceil(MAX_TRANSFERS - larger);
     all.into_iter().chain(equal.into_iter().step_by(every)).collect()
+}
+
+/// The workers that run segments of each session.
+fn teams(events: &[Event]) -> BTreeMap<&str, BTreeSet<&str>> {
+    let mut teams: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for event in events.iter().filter(|e| e.party == Party::Worker && !e.session.is_empty()) {
+        teams.entry(&event.session).or_default().insert(&event.name);
+    }
+    teams
+}
+
+/// The worker that receives what another one gave. A trace does not say it, so it is known where a
+/// session has two workers.
+fn receiver<'e>(teams: &BTreeMap<&str, BTreeSet<&'e str>>, given: &Event) -> Option<&'e str> {
+    let team = teams.get(given.session.as_str()).filter(|team| team.len() == 2)?;
+    team.iter().copied().find(|name| *name != given.name)
 }
 
 fn memory(events: &[Event]) -> Vec<Memory> {

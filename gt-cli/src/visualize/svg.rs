@@ -1,43 +1,47 @@
 //! A timeline as a picture in SVG. Its size does not depend on the number of events: spans that are
 //! narrower than a part of a pixel are drawn together.
 
-use super::model::{Kind, Lane, Memory, Span, Timeline, color_of, number_of};
+use super::model::{Kind, Lane, Memory, Span, Timeline, color_of, legend, number_of};
 use gt_ir::units;
 use std::fmt::Write as _;
 
 /// The picture's width, and the columns before and behind the lanes.
-const WIDTH: f64 = 1280.0;
-const LEFT: f64 = 190.0;
-const RIGHT: f64 = 70.0;
-const HEAD: f64 = 92.0;
+const WIDTH: f64 = 960.0;
+const LEFT: f64 = 140.0;
+const RIGHT: f64 = 62.0;
+/// The heights of the title and of a row of the legend.
+const TITLE: f64 = 64.0;
+const LEGEND: f64 = 20.0;
 const LANE: f64 = 30.0;
 const GAP: f64 = 12.0;
 const MEMORY: f64 = 64.0;
 /// Spans closer than this many pixels are one rectangle.
-const NEAR: f64 = 0.4;
+const NEAR: f64 = 0.5;
 /// The most lanes.
 const MAX_LANES: usize = 64;
 
 const STYLE: &str = "text{font-family:Inter,'Helvetica Neue',Arial,'DejaVu Sans',sans-serif;\
-fill:#1f2933;font-size:12px}.t{font-size:19px;font-weight:600}.s{fill:#616e7c}.e{text-anchor:end}\
+fill:#1f2933;font-size:13px}.t{font-size:19px;font-weight:600}.s{fill:#616e7c}.e{text-anchor:end}\
 .m{text-anchor:middle}.w{fill:#fff;font-size:10.5px}";
 
 /// The picture. Writing to a `String` cannot fail.
 pub(super) fn draw(timeline: &Timeline, title: &str) -> String {
     let lanes = &timeline.lanes[..timeline.lanes.len().min(MAX_LANES)];
     let n_memory = timeline.memory.len().min(MAX_LANES);
-    let bottom = HEAD + lanes.len() as f64 * (LANE + GAP);
+    let legend = placed(legend(lanes));
+    let rows = legend.last().map_or(0, |entry| entry.row + 1);
+    let scale = Scale { length: timeline.length, head: TITLE + LEGEND * rows as f64 + 10.0 };
+    let bottom = scale.head + lanes.len() as f64 * (LANE + GAP);
     let height = bottom + n_memory as f64 * (MEMORY + GAP) + 46.0;
     let mut out = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" \
          width=\"{WIDTH}\" height=\"{height}\">\n<style>{STYLE}</style>\n\
          <rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n"
     );
-    let scale = Scale { length: timeline.length };
-    head(&mut out, timeline, title, lanes);
+    head(&mut out, timeline, title, &legend);
     axis(&mut out, &scale, height - 46.0);
     for (n, lane) in lanes.iter().enumerate() {
-        draw_lane(&mut out, &scale, lane, top(n));
+        draw_lane(&mut out, &scale, lane, scale.top(n));
     }
     transfers(&mut out, &scale, timeline, lanes.len());
     for (n, memory) in timeline.memory.iter().take(n_memory).enumerate() {
@@ -48,22 +52,24 @@ pub(super) fn draw(timeline: &Timeline, title: &str) -> String {
     out
 }
 
-/// Times to pixels.
+/// Times and lanes to pixels.
 struct Scale {
     length: f64,
+    /// Where the lanes begin.
+    head: f64,
 }
 
 impl Scale {
     fn x(&self, at: f64) -> f64 {
         LEFT + at / self.length * (WIDTH - LEFT - RIGHT)
     }
+
+    fn top(&self, lane: usize) -> f64 {
+        self.head + lane as f64 * (LANE + GAP)
+    }
 }
 
-fn top(lane: usize) -> f64 {
-    HEAD + lane as f64 * (LANE + GAP)
-}
-
-fn head(out: &mut String, timeline: &Timeline, title: &str, lanes: &[Lane]) {
+fn head(out: &mut String, timeline: &Timeline, title: &str, legend: &[Entry]) {
     let _ = writeln!(out, "<text x=\"24\" y=\"34\" class=\"t\">{}</text>", escaped(title));
     let what = format!(
         "{} of {}, {} events",
@@ -72,27 +78,44 @@ fn head(out: &mut String, timeline: &Timeline, title: &str, lanes: &[Lane]) {
         timeline.n_events
     );
     let _ = writeln!(out, "<text x=\"24\" y=\"54\" class=\"s\">{}</text>", escaped(&what));
-    let mut x = LEFT;
-    // Segments have the colors of their sessions, which stand before the names.
-    let is_of_session = |span: &Span| span.color() != span.kind.color();
-    let used = |kind: &Kind| {
-        lanes.iter().any(|l| l.spans.iter().any(|s| s.kind == *kind && !is_of_session(s)))
-    };
-    for kind in Kind::ALL.iter().filter(|kind| used(kind)) {
-        let (color, name) = (kind.color(), kind.name());
+    for Entry { name, color, x, row } in legend {
+        let y = TITLE + LEGEND * *row as f64;
         let _ = writeln!(
             out,
-            "<rect x=\"{x}\" y=\"65\" width=\"11\" height=\"11\" rx=\"2\" fill=\"{color}\"/>\
-             <text x=\"{}\" y=\"75\" class=\"s\">{name}</text>",
-            x + 16.0
+            "<rect x=\"{x:.1}\" y=\"{y}\" width=\"11\" height=\"11\" rx=\"2\" fill=\"{color}\"/>\
+             <text x=\"{:.1}\" y=\"{}\" class=\"s\">{name}</text>",
+            x + 16.0,
+            y + 10.0
         );
-        x += 30.0 + 6.6 * name.len() as f64;
     }
+}
+
+/// A color with its name, and its place in the legend.
+struct Entry {
+    name: String,
+    color: &'static str,
+    x: f64,
+    row: usize,
+}
+
+/// The legend in rows that fit into the picture.
+fn placed(legend: Vec<(String, &'static str)>) -> Vec<Entry> {
+    let (mut x, mut row) = (24.0, 0);
+    let mut place = |(name, color): (String, &'static str)| {
+        let width = 34.0 + 7.0 * name.len() as f64;
+        if x + width > WIDTH {
+            (x, row) = (24.0, row + 1);
+        }
+        let entry = Entry { name, color, x, row };
+        x += width;
+        entry
+    };
+    legend.into_iter().map(&mut place).collect()
 }
 
 /// Lines at round times.
 fn axis(out: &mut String, scale: &Scale, bottom: f64) {
-    let step = round_step(scale.length / 8.0);
+    let step = round_step(scale.length / 7.0);
     let mut n = 0.0;
     while n * step <= scale.length {
         let x = scale.x(n * step);
@@ -100,7 +123,7 @@ fn axis(out: &mut String, scale: &Scale, bottom: f64) {
             out,
             "<line x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{}\" y2=\"{bottom:.1}\" stroke=\"#e4e7eb\"/>\
              <text x=\"{x:.1}\" y=\"{:.1}\" class=\"s m\">{}</text>",
-            HEAD - 6.0,
+            scale.head - 6.0,
             bottom + 15.0,
             time(n * step)
         );
@@ -116,7 +139,7 @@ fn round_step(least: f64) -> f64 {
 }
 
 fn draw_lane(out: &mut String, scale: &Scale, lane: &Lane, y: f64) {
-    let name = escaped(&cut(&lane.name, 26));
+    let name = escaped(&cut(&lane.name, 16));
     let _ = writeln!(
         out,
         "<text x=\"24\" y=\"{:.1}\">{name}</text><rect x=\"{LEFT}\" y=\"{y:.1}\" width=\"{}\" \
@@ -132,7 +155,7 @@ fn draw_lane(out: &mut String, scale: &Scale, lane: &Lane, y: f64) {
             color_of(session)
         );
     }
-    if lane.busy > 0.0 {
+    if lane.busy >= 0.005 {
         let _ = writeln!(
             out,
             "<text x=\"{}\" y=\"{:.1}\" class=\"s e\">{:.0}%</text>",
@@ -215,8 +238,8 @@ fn transfers(out: &mut String, scale: &Scale, timeline: &Timeline, n_lanes: usiz
     let shown = timeline.transfers.iter().filter(|t| t.from.max(t.to) < n_lanes);
     for transfer in shown {
         let (down, x) = (transfer.to > transfer.from, scale.x(transfer.at));
-        let from = top(transfer.from) + if down { LANE - 4.0 } else { 4.0 };
-        let to = top(transfer.to) + if down { 3.0 } else { LANE - 3.0 };
+        let from = scale.top(transfer.from) + if down { LANE - 4.0 } else { 4.0 };
+        let to = scale.top(transfer.to) + if down { 3.0 } else { LANE - 3.0 };
         let width = 0.6 + (transfer.bytes as f64).log10().max(0.0) / 6.0;
         let _ = writeln!(
             out,
@@ -256,7 +279,7 @@ fn draw_memory(out: &mut String, scale: &Scale, memory: &Memory, y: f64) {
          <path d=\"{path}\" fill=\"#0072B2\" fill-opacity=\".22\" stroke=\"#0072B2\"/>",
         y + 18.0,
         y + 34.0,
-        escaped(&cut(&memory.worker, 26)),
+        escaped(&cut(&memory.worker, 16)),
         y + 50.0,
         units::bytes(most)
     );

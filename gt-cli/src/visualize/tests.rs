@@ -104,6 +104,14 @@ fn a_picture_stays_small_whatever_the_number_of_events() {
 }
 
 #[test]
+fn a_report_on_a_segment_that_began_before_the_trace_does_not_make_it_longer() {
+    let early = line(10.0, "WORKER_RECV", "worker", "w1", "Done", ",\"took\":990.0,\"live\":8");
+    let timeline = Timeline::of(traced("early", &(sample() + &early)).unwrap());
+    assert_eq!(timeline.length, 650.0);
+    assert_eq!(timeline.memory[0].samples[0], (0.0, 8));
+}
+
+#[test]
 fn what_clients_and_workers_say_of_themselves_takes_the_place_of_reports() {
     let own = [
         sample(),
@@ -119,6 +127,25 @@ fn what_clients_and_workers_say_of_themselves_takes_the_place_of_reports() {
         lane.spans.iter().map(|span| span.kind).collect()
     };
     assert_eq!(kinds("s1"), [Kind::Record, Kind::Wait]);
-    assert_eq!(kinds("w1"), [Kind::Plan, Kind::Transfer]);
-    assert_eq!(kinds("queue of w1"), [Kind::Wait]);
+    assert_eq!(kinds("w1"), [Kind::Plan]);
+    assert_eq!(kinds("w1 exchanges"), [Kind::Transfer]);
+    assert_eq!(kinds("w1 queue"), [Kind::Wait]);
+}
+
+#[test]
+fn values_go_from_the_exchanges_of_a_worker_to_the_other_worker_of_its_session() {
+    let own = |name: &str, event: &str, session: u64| {
+        let rest = format!(",\"took\":9,\"bytes\":64,\"session\":\"s{session}\"");
+        line(9.0, event, "worker", name, "Exchange", &rest)
+    };
+    let two = [("w2", "EXCHANGE"), ("w10", "EXECUTE")].map(|(name, event)| own(name, event, 1));
+    let three =
+        [("w2", "EXCHANGE"), ("w10", "EXECUTE"), ("w3", "EXECUTE")].map(|(n, e)| own(n, e, 2));
+    let text = [vec![HEAD.to_owned()], two.to_vec(), three.to_vec()].concat().concat();
+    let timeline = Timeline::of(traced("team", &text).unwrap());
+    let names: Vec<&str> = timeline.lanes.iter().map(|lane| lane.name.as_str()).collect();
+    assert_eq!(names, ["w2 exchanges", "w3", "w10"]);
+    // Of three, nobody knows which one received it.
+    let arrows: Vec<_> = timeline.transfers.iter().map(|t| (t.from, t.to, t.bytes)).collect();
+    assert_eq!(arrows, [(0, 2, 64)]);
 }
