@@ -1,5 +1,7 @@
 //! Timelines of small traces, and of files that are none.
 
+mod browser;
+
 use super::model::{Kind, Timeline};
 use super::{html, perfetto, read, svg};
 use std::path::PathBuf;
