@@ -49,7 +49,7 @@ impl Graph {
         let mut frames: BTreeMap<u32, Vec<NodeId>> = BTreeMap::new();
         let mut out = String::from(DOT_HEAD);
         for id in self.ids().filter(|id| !drawing.is_hidden(*id)) {
-            match legend.kernels.get(id.index()).copied().flatten() {
+            match drawing.kernel(id) {
                 Some(group) => frames.entry(group).or_default().push(id),
                 None => drawing.node(&mut out, "  ", id),
             }
@@ -57,7 +57,9 @@ impl Graph {
         for (group, members) in &frames {
             drawing.frame(&mut out, *group, members);
         }
-        self.ids().for_each(|id| drawing.edges(&mut out, id));
+        let is_inner =
+            |from, to| drawing.kernel(from).is_some_and(|k| Some(k) == drawing.kernel(to));
+        self.ids().for_each(|id| drawing.edges(&mut out, "  ", id, |from| !is_inner(from, id)));
         out.push_str("}\n");
         out
     }
@@ -96,6 +98,10 @@ impl Drawing<'_> {
         self.small[id.index()] || (is_input && unused)
     }
 
+    fn kernel(&self, id: NodeId) -> Option<u32> {
+        self.legend.kernels.get(id.index()).copied().flatten()
+    }
+
     /// What the user calls an input or an output.
     fn name(&self, id: NodeId) -> Option<String> {
         let given = |names: &[Option<Arc<str>>], k: usize| names.get(k).cloned().flatten();
@@ -110,17 +116,20 @@ impl Drawing<'_> {
         input.or_else(output).map(|name| format!("{}\\n", name.escape_default()))
     }
 
-    /// Writes the nodes of a kernel inside a frame with its number. Graphviz draws a subgraph with
-    /// a frame only if its name begins with `cluster`.
+    /// Writes the nodes of a kernel inside a frame with its number, and the edges between them, so
+    /// that their labels have room in it. Graphviz draws a subgraph with a frame only if its name
+    /// begins with `cluster`.
     fn frame(&self, out: &mut String, group: u32, members: &[NodeId]) {
         // Writing to a String cannot fail.
         let _ = writeln!(
             out,
             "  subgraph cluster_{group} {{\n    label=\"kernel {group}\"; labeljust=l; \
-             style=\"rounded,filled\"; color=\"#cbd5e1\"; fillcolor=\"#f8fafc\"; \
-             fontcolor=\"#64748b\";"
+             labelloc=b; margin=18; style=\"rounded,filled\"; color=\"#cbd5e1\"; \
+             fillcolor=\"#f8fafc\"; fontcolor=\"#64748b\";"
         );
         members.iter().for_each(|id| self.node(out, "    ", *id));
+        let is_inner = |from: NodeId| self.kernel(from) == Some(group);
+        members.iter().for_each(|id| self.edges(out, "    ", *id, is_inner));
         out.push_str("  }\n");
     }
 
@@ -188,21 +197,22 @@ impl Drawing<'_> {
         }
     }
 
-    /// Writes the edges into a node, one for each different operand. The width grows with the
+    /// Writes the edges into a node from the operands that are wanted, one for each different one.
+    /// The width grows with the
     /// logarithm of the bytes: 0.3 points for a factor of ten.
-    fn edges(&self, out: &mut String, id: NodeId) {
+    fn edges(&self, out: &mut String, indent: &str, id: NodeId, wanted: impl Fn(NodeId) -> bool) {
         if self.small[id.index()] {
             return;
         }
         let mut operands = self.graph.operands(id);
         operands.sort_unstable();
         operands.dedup();
-        for from in operands.into_iter().filter(|o| !self.small[o.index()]) {
+        for from in operands.into_iter().filter(|o| !self.small[o.index()] && wanted(*o)) {
             let n_bytes = self.graph.node(from).ty.bytes();
             let width = 0.6 + (n_bytes.max(1) as f64).log10() * 0.3;
             let _ = writeln!(
                 out,
-                "  {from} -> {id} [label=\"{}\", penwidth={width:.1}];",
+                "{indent}{from} -> {id} [label=\"  {}\", penwidth={width:.1}];",
                 bytes(n_bytes as u64)
             );
         }
@@ -232,8 +242,14 @@ output %2
         assert!(dot.contains("[label=\"x\\ninput 0"), "{dot}");
         assert!(dot.contains("[label=\"mul (\u{b7}, slot 0)\\nf32[1000,3]\\nloss\""), "{dot}");
         assert!(dot.contains("subgraph cluster_7 {\n    label=\"kernel 7\""), "{dot}");
-        assert_eq!(dot.matches("label=\"12.0 kB\", penwidth=1.8").count(), 2, "{dot}");
+        assert_eq!(dot.matches("label=\"  12.0 kB\", penwidth=1.8").count(), 2, "{dot}");
         assert_eq!(dot.matches(" -> ").count(), 2, "{dot}");
         assert!(!graph.to_dot(&Legend::default()).contains("subgraph"));
+        // Edges within a kernel stand in its frame, and only there.
+        let one = Legend { kernels: vec![Some(1); graph.len()], ..Legend::default() };
+        let dot = graph.to_dot(&one);
+        let frame = dot.split("subgraph").nth(1).and_then(|rest| rest.split("  }").next());
+        assert_eq!(frame.map(|frame| frame.matches(" -> ").count()), Some(2), "{dot}");
+        assert_eq!(dot.matches(" -> ").count(), 2, "{dot}");
     }
 }
