@@ -16,6 +16,21 @@ use crate::io::{InFile, atomic};
 /// picture's own coordinates. SVG scales to any size.
 const WIDTH: u32 = 960;
 const HEIGHTS: (u32, u32) = (320, 540);
+/// The height above each panel, for its legend.
+const LEGEND: u32 = 44;
+/// Sizes of texts, in pixels; legible when a page shows the picture at half its width.
+const TEXT: u32 = 17;
+const GREY: RGBColor = RGBColor(0xe4, 0xe7, 0xeb);
+const INK: RGBColor = RGBColor(0x52, 0x60, 0x6d);
+/// Colors that people who see few colors can tell apart (Okabe and Ito 2008).
+const COLORS: [RGBColor; 6] = [
+    RGBColor(0x00, 0x72, 0xb2),
+    RGBColor(0xd5, 0x5e, 0x00),
+    RGBColor(0x00, 0x9e, 0x73),
+    RGBColor(0xcc, 0x79, 0xa7),
+    RGBColor(0xe6, 0x9f, 0x00),
+    RGBColor(0x56, 0xb4, 0xe9),
+];
 /// How many times as large the values of a curve may be as those of another one in its panel.
 const RATIO: f64 = 20.0;
 
@@ -60,8 +75,9 @@ fn panels(n_curves: usize, rows: &[Row]) -> Vec<Panel> {
     panels
 }
 
-/// The picture as text: a panel below the other, each with its own axis of values and a legend. A
-/// value that is not finite is left out, and the line goes on to the next one.
+/// The picture as text: a panel below the other, each with its own axis of values and a legend
+/// above it, where no curve can be. A value that is not finite is left out, and the line goes on to
+/// the next one.
 fn draw(
     curves: &[String],
     rows: &[Row],
@@ -92,29 +108,56 @@ fn draw_panel(
     // A single point, or values all alike, still need room.
     let size = high.abs().max(low.abs());
     let margin = ((high - low) * 0.05).max(if size > 0.0 { size * 1e-3 } else { 1e-3 });
-    let mut chart =
-        ChartBuilder::on(area)
-            .margin(16)
-            .x_label_area_size(36)
-            .y_label_area_size(64)
-            .build_cartesian_2d(first..last.max(first + 1.0), low - margin..high + margin)?;
+    let (head, plot) = area.split_vertically(LEGEND);
+    draw_legend(&head, curves, rows, panel)?;
+    let mut chart = ChartBuilder::on(&plot)
+        .margin(8)
+        .margin_right(28)
+        .x_label_area_size(48)
+        .y_label_area_size(84)
+        .build_cartesian_2d(first..last.max(first + 1.0), low - margin..high + margin)?;
     let whole = |step: &f64| format!("{step}");
+    let text = ("sans-serif", TEXT).into_font().color(&INK);
     chart
         .configure_mesh()
         .x_desc("step")
         .x_label_formatter(&whole)
+        .label_style(text.clone())
+        .axis_desc_style(text)
+        .axis_style(INK)
+        .bold_line_style(GREY)
         .light_line_style(WHITE)
         .draw()?;
     for &i in &panel.curves {
-        let color = Palette99::pick(i).to_rgba();
         let points = rows.iter().filter_map(|row| Some((*row.first()?, *row.get(i + 1)?)));
         let points = points.filter(|(_, value)| value.is_finite());
-        let name = curves.get(i).map_or("", String::as_str);
-        chart
-            .draw_series(LineSeries::new(points, color.stroke_width(2)))?
-            .label(name)
-            .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], color.stroke_width(2)));
+        chart.draw_series(LineSeries::new(points, color(i).stroke_width(3)))?;
     }
-    chart.configure_series_labels().background_style(WHITE).border_style(BLACK).draw()?;
+    Ok(())
+}
+
+/// The color of a curve, by its number.
+fn color(curve: usize) -> RGBColor {
+    COLORS[curve % COLORS.len()]
+}
+
+/// A line of the names of a panel's curves, each with its color and its last value.
+fn draw_legend(
+    area: &DrawingArea<SVGBackend<'_>, Shift>,
+    curves: &[String],
+    rows: &[Row],
+    panel: &Panel,
+) -> std::result::Result<(), Box<dyn Error>> {
+    let style = ("sans-serif", TEXT).into_font().color(&INK);
+    let (mut x, y) = (92, 26);
+    for &i in &panel.curves {
+        let last = rows.iter().rev().filter_map(|row| row.get(i + 1)).find(|v| v.is_finite());
+        let value = last.map_or(String::new(), |value| format!(" {value:.4}"));
+        let text = format!("{}{value}", curves.get(i).map_or("", String::as_str));
+        area.draw(&PathElement::new([(x, y), (x + 24, y)], color(i).stroke_width(4)))?;
+        area.draw(&Text::new(text.clone(), (x + 32, y - 7), style.clone()))?;
+        // Texts of this size are about nine pixels wide for each character.
+        x += 32 + 28 + 9 * text.chars().count() as i32;
+    }
     Ok(())
 }
