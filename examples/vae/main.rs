@@ -11,18 +11,23 @@
 #[path = "../digits/data.rs"]
 mod data;
 mod model;
+mod picture;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::Parser;
 use data::{Digits, PIXELS, Shuffler};
 use gt::functional::binary_cross_entropy;
 use gt::prelude::*;
 use model::{Codes, Images, Vae};
 use std::io::Write;
+use std::path::PathBuf;
 
 const BATCH: usize = 64;
 /// Images drawn at the end, in one row.
 const DRAWN: usize = 8;
+/// Images in a row of the picture, and the epochs after which a row is drawn.
+const SHOWN: usize = 8;
+const EPOCHS: [u32; 4] = [1, 5, 20, 100];
 
 /// Train a variational autoencoder on handwritten digits, and draw new digits
 #[derive(Parser)]
@@ -34,6 +39,9 @@ struct Args {
     /// Passes over the training images
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
     epochs: u32,
+    /// Draw images of the same codes after some epochs into this file (SVG)
+    #[arg(long, value_name = "FILE")]
+    picture: Option<PathBuf>,
 }
 
 fn main() {
@@ -46,7 +54,11 @@ fn run(args: &Args) -> Result<()> {
     manual_seed(args.seed);
     let (training, test) = data::load();
     let net = Vae::new();
-    train(&net, &training, args)?;
+    let rows = train(&net, &training, args)?;
+    if let Some(file) = &args.picture {
+        let cannot = || format!("cannot write {}", file.display());
+        std::fs::write(file, picture::draw(&rows)).with_context(cannot)?;
+    }
     let mut out = std::io::stdout().lock();
     writeln!(out, "{}", drawn(&net)?)?;
     let average = average_image(&training);
@@ -59,11 +71,14 @@ fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-fn train(net: &Vae, training: &Digits, args: &Args) -> Result<()> {
+/// Trains, and returns images of the same codes after some epochs, if a picture is wanted.
+fn train(net: &Vae, training: &Digits, args: &Args) -> Result<Vec<(u32, Vec<f32>)>> {
     let config = AdamWConfig { lr: 2e-3, ..AdamWConfig::default() };
     let mut optimizer = AdamW::new(net.parameters(), config);
     let (mut shuffler, mut order) =
         (Shuffler::new(args.seed), (0..training.len()).collect::<Vec<_>>());
+    let codes: Option<Codes> = args.picture.as_ref().map(|_| Tensor::randn_with([SHOWN]));
+    let mut rows = Vec::new();
     for epoch in 1..=args.epochs {
         shuffler.shuffle(&mut order);
         let (mut total, mut n): (T![], usize) = (Tensor::zeros(), 0);
@@ -77,8 +92,11 @@ fn train(net: &Vae, training: &Digits, args: &Args) -> Result<()> {
         if epoch % 10 == 0 {
             eprintln!("epoch {epoch:>3}  {:.2} nats per image", total.item()? / n as f64);
         }
+        if let Some(codes) = codes.as_ref().filter(|_| EPOCHS.contains(&epoch)) {
+            rows.push((epoch, decoded(net, codes)?));
+        }
     }
-    Ok(())
+    Ok(rows)
 }
 
 /// The average of each pixel, kept away from 0 and 1.
@@ -87,10 +105,14 @@ fn average_image(digits: &Digits) -> T![64] {
     Tensor::from_dyn(images.as_dyn().mean(0).clamp(1e-3, 1.0 - 1e-3))
 }
 
+/// The darkness of each pixel of the images that codes stand for.
+fn decoded(net: &Vae, codes: &Codes) -> Result<Vec<f32>> {
+    Ok(no_grad(|| net.decode(codes).sigmoid().to_vec::<f32>())?)
+}
+
 /// New digits, decoded from random codes.
 fn drawn(net: &Vae) -> Result<String> {
-    let codes: Codes = Tensor::randn_with([DRAWN]);
-    let pixels = no_grad(|| net.decode(&codes).sigmoid().to_vec::<f32>())?;
+    let pixels = decoded(net, &Tensor::randn_with([DRAWN]))?;
     let shade = |darkness: f32| [' ', '.', ':', 'o', 'O', '@'][(darkness * 5.99) as usize];
     let mut text = String::new();
     for row in 0..8 {

@@ -1,9 +1,11 @@
-//! The figures of README.md, copied from docs/benchmarks.md, and its table of settings, so that
-//! they stay equal to their sources.
+//! The figures of README.md, copied from docs/benchmarks.md and drawn as bars, and its table of
+//! settings, so that they stay equal to their sources.
 
 use std::path::Path;
 
 use anyhow::{Context, Result};
+
+use crate::pictures::bars;
 
 /// The file that shows the rows.
 pub(crate) const README: &str = "README.md";
@@ -23,8 +25,12 @@ pub(crate) fn write(root: &Path) -> Result<()> {
     let read = |page: &str| {
         std::fs::read_to_string(root.join(page)).with_context(|| format!("cannot read {page}"))
     };
-    let new = with_settings(&renewed(&read(README)?, &read(PAGE)?)?)?;
-    std::fs::write(root.join(README), new).with_context(|| format!("cannot write {README}"))
+    let page = read(PAGE)?;
+    let new = with_settings(&renewed(&read(README)?, &page)?)?;
+    for (file, text) in [(README, new), (bars::PICTURE, bars::draw(&rows(&page))?)] {
+        std::fs::write(root.join(file), text).with_context(|| format!("cannot write {file}"))?;
+    }
+    Ok(())
 }
 
 /// The README with the rows of the page, without the times of the first calls and without the last
@@ -33,13 +39,18 @@ pub(crate) fn renewed(readme: &str, page: &str) -> Result<String> {
     let missing = |line: &str| format!("{README} has no line `{}`", line.trim());
     let (before, rest) = readme.split_once(BEGIN).with_context(|| missing(BEGIN))?;
     let (_, after) = rest.split_once(END).with_context(|| missing(END))?;
-    // The first table of the page.
+    let picture = format!("![{}]({})", bars::TITLE, bars::PICTURE);
+    let rows: Vec<String> = rows(page).iter().map(|row| text(row)).collect();
+    Ok(format!("{before}{BEGIN}\n{picture}\n\n{}\n\n{END}{after}", rows.join("\n")))
+}
+
+/// The cells of the rows shown, of the first table of the page: the head, and a row for each work.
+pub(crate) fn rows(page: &str) -> Vec<Vec<&str>> {
     let table = page
         .lines()
         .skip_while(|line| !line.starts_with("| work"))
         .take_while(|line| line.starts_with('|'));
-    let rows: Vec<String> = table.filter_map(row).collect();
-    Ok(format!("{before}{BEGIN}\n{}\n\n{END}{after}", rows.join("\n")))
+    table.filter_map(row).collect()
 }
 
 /// The README with the table of settings.
@@ -59,17 +70,23 @@ pub(crate) fn with_settings(readme: &str) -> Result<String> {
     Ok(format!("{before}{SETTINGS_BEGIN}{table}{SETTINGS_END}{after}"))
 }
 
-/// A line of the page's table in the form of the README: the head with its rule, or a work shown.
-fn row(line: &str) -> Option<String> {
+/// The cells of a line of the page's table, if it is the head or a work shown: the work, and a time
+/// of each framework.
+fn row(line: &str) -> Option<Vec<&str>> {
     let cells: Vec<&str> = line.strip_prefix('|')?.split('|').map(str::trim).collect();
     let [work, times @ .., _ratio, _memory, ""] = &cells[..] else { return None };
-    let shown = *work == "work" || WORKS.iter().any(|name| *work == format!("`{name}`"));
+    let is_shown = *work == "work" || WORKS.iter().any(|name| *work == format!("`{name}`"));
     // The time of the first call follows in parentheses.
     let times = times.iter().map(|time| time.split(" (").next().unwrap_or(time));
-    let text = format!("| {work} | {} |", times.collect::<Vec<_>>().join(" | "));
-    match *work {
-        "work" => Some(format!("{text}\n|{}", "---|".repeat(text.matches('|').count() - 1))),
-        _ => shown.then_some(text),
+    is_shown.then(|| std::iter::once(*work).chain(times).collect())
+}
+
+/// A row as a line of the README, the head with its rule.
+fn text(row: &[&str]) -> String {
+    let line = format!("| {} |", row.join(" | "));
+    match row.first() {
+        Some(&"work") => format!("{line}\n|{}", "---|".repeat(row.len())),
+        _ => line,
     }
 }
 
@@ -84,7 +101,10 @@ mod tests {
                     / 9 |\n\n| `gpt` | a | b | c | d |\n";
         let readme = format!("a\n{BEGIN}old\n{END}b\n");
         let want = format!(
-            "a\n{BEGIN}\n| work | GT | JAX |\n|---|---|---|\n| `gpt` | **1.5** | 3 |\n\n{END}b\n"
+            "a\n{BEGIN}\n![{}]({})\n\n| work | GT | JAX |\n|---|---|---|\n| `gpt` | **1.5** | 3 \
+             |\n\n{END}b\n",
+            bars::TITLE,
+            bars::PICTURE
         );
         assert_eq!(renewed(&readme, page)?, want);
         assert!(renewed("nothing", page).is_err());

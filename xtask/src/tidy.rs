@@ -6,7 +6,7 @@
 
 mod modules;
 
-use crate::{ops_page, readme, reference, shell::Step};
+use crate::{ops_page, pictures::bars, readme, reference, shell::Step};
 use anyhow::{Context, Result, bail};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -337,14 +337,12 @@ fn generated(tree: &Tree) -> Result<Vec<String>> {
     };
     let (ops, readme) = (page(reference::PAGE)?, page(readme::README)?);
     let each = ops_page::page(|path| tree.files.get(path).cloned())?;
+    let figures = page(readme::PAGE)?;
     let pages = [
         (reference::PAGE, ops, reference::renewed(ops)?),
         (ops_page::PAGE, page(ops_page::PAGE)?, each),
-        (
-            readme::README,
-            readme,
-            readme::with_settings(&readme::renewed(readme, page(readme::PAGE)?)?)?,
-        ),
+        (readme::README, readme, readme::with_settings(&readme::renewed(readme, figures)?)?),
+        (bars::PICTURE, page(bars::PICTURE)?, bars::draw(&readme::rows(figures))?),
     ];
     let stale = pages.iter().filter(|(_, now, fresh)| now != fresh);
     Ok(stale.map(|(path, ..)| format!("{path}: stale; run `cargo xtask docs`")).collect())
