@@ -25,6 +25,9 @@ use crate::wire::{
     Stream, Welcome,
 };
 
+/// The silence after which a road has failed. It is shorter than the lease of a connection with the
+/// server: a program waits for what is on the road, and nothing is lost with it.
+const SILENCE: Duration = Duration::from_secs(5);
 /// How long the road to a worker is not tried again after it failed.
 const REST: Duration = Duration::from_secs(60);
 /// The most workers that may be connected with this one.
@@ -90,7 +93,8 @@ impl Siblings {
         door: Option<Arc<Door>>,
     ) -> Siblings {
         // A worker that does not answer is passed over, so there is always a limit.
-        let config = ConnectionConfig { answer: config.answer.or(Some(config.lease)), ..config };
+        let lease = config.lease.min(SILENCE);
+        let config = ConnectionConfig { lease, answer: config.answer.or(Some(lease)), ..config };
         let (outgoing, incoming) = (BTreeMap::new(), BTreeMap::new());
         let n_dialed = 0;
         Siblings { identity, incarnation, config, travel, door, outgoing, incoming, n_dialed }
