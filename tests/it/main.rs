@@ -14,6 +14,7 @@ mod filetests;
 mod fuzzing;
 mod gpt;
 mod gpt2;
+mod network;
 mod observe;
 mod operating;
 mod process;

@@ -1,155 +1,155 @@
-//! `examples/gpt` over machines with addresses of their own: network namespaces with links between
-//! them that are slow and lose packets. Where the system does not permit namespaces, the tests say
-//! so and check nothing.
+//! Programs over machines with addresses of their own: the bits of workers in one process, over
+//! links that are fast, slow, cut or unplugged. Values travel from worker to worker, encrypted,
+//! wherever that is possible.
 
-use super::processes::{GPT, Run, embedded, endless, folder, run};
-use crate::process::{Cluster, Folder, Process, program};
-use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, SystemTime};
 
-/// Machines behind a router, each with a link to it. Machine `k` has the address `10.77.k.2`, and
-/// the router `10.77.k.1` on that link. They end with the test.
-struct Machines {
-    router: Child,
-    machines: Vec<Child>,
+use serde_json::Value;
+
+use super::processes::{GPT, embedded, endless, folder, run};
+use crate::cluster::losses;
+use crate::network::{Links, Network};
+use crate::process::{Cluster, Finished, Folder, Process};
+
+const DIGITS: &str = "examples/digits";
+const SPREAD: &str = "examples/data_parallel";
+/// The silence after which the server gives up a worker, and after which a worker gives up the road
+/// to another.
+const LEASE: Duration = Duration::from_secs(30);
+const SILENCE: Duration = Duration::from_secs(5);
+/// More than enough time for messages and for a busy system.
+const SLACK: Duration = Duration::from_secs(10);
+
+/// A server and two workers on machines of their own, and a machine for programs.
+struct World {
+    network: Network,
+    cluster: Cluster,
+    folder: Folder,
+    /// Asks that members share out updates, so that a small network is spread, too.
+    shared: String,
 }
 
-impl Machines {
-    /// So many machines, if the system permits them.
-    fn new(n: usize) -> Option<Machines> {
-        let mut unshare = Command::new("unshare");
-        unshare.args(["--user", "--map-root-user", "--net"]);
-        let forward = "ip link set lo up && echo 1 > /proc/sys/net/ipv4/ip_forward";
-        let mut all = Machines { router: hold(unshare, forward)?, machines: Vec::new() };
-        for k in 0..n {
-            let mut unshare = enter(&all.router);
-            unshare.args(["unshare", "--net"]);
-            all.machines.push(hold(unshare, "ip link set lo up")?);
-            all.link(k)?;
-        }
-        Some(all)
+/// The machine of programs.
+const OWN: usize = 3;
+
+impl World {
+    fn new(test: &str, links: Links) -> Option<World> {
+        let network = Network::new(4, links)?;
+        let folder = Folder::new(test);
+        let shared = folder.write("shared.yaml", "session: {auto: true, zero: 1, workers: 2}\n");
+        let cluster = network.cluster(2, &folder);
+        Some(World { network, cluster, folder, shared })
     }
 
-    /// A link between the router and a machine.
-    fn link(&self, k: usize) -> Option<()> {
-        let (machine, here) = (&self.machines[k], &self.router);
-        let id = machine.id();
-        done(here, &format!("ip link add g{k} type veth peer name eth0 netns {id}"))?;
-        done(here, &format!("ip addr add 10.77.{k}.1/24 dev g{k}"))?;
-        done(here, &format!("ip link set g{k} up"))?;
-        done(machine, &format!("ip addr add 10.77.{k}.2/24 dev eth0"))?;
-        done(machine, "ip link set eth0 up")?;
-        done(machine, &format!("ip route add default via 10.77.{k}.1"))?;
-        if done(machine, "tc qdisc add dev eth0 root netem delay 1ms loss 1%").is_none() {
-            tell("this system has no slow links: the links are fast");
-        }
-        Some(())
+    /// Starts a program on the machine of programs.
+    fn start(&self, program: (&str, &[&str]), env: &[(&str, &str)]) -> Process {
+        let env = [env, &[("GT_CONNECT", &*self.cluster.address)]].concat();
+        self.network.start(OWN, program, &self.folder, &env)
     }
 
-    /// A command that starts a program on a machine.
-    fn on(&self, k: usize, path: &str) -> Command {
-        let mut command = enter(&self.machines[k]);
-        command.arg(program(path));
-        command
+    fn digits(&self, epochs: &str) -> Process {
+        self.start((DIGITS, &["--json", "--epochs", epochs]), &[("GT_CONFIG", &self.shared)])
     }
 
-    /// A server on the first machine, and a worker on each of the others.
-    fn cluster(&self, keys: &Folder) -> Cluster {
-        let env = [("HOME", &*keys.path(""))];
-        let server = self.on(0, "gt-cli");
-        let words = ["server", "-p", "0", "--host", "10.77.0.2"];
-        let server = Process::start_by(server, "gt-cli", &words, &env);
-        Cluster::of(server, self.machines.len() - 1, |address, k| {
-            let listen = format!("10.77.{}.2:0", k + 1);
-            let words = ["worker", "--connect", address, "--listen", &listen];
-            Process::start_by(self.on(k + 1, "gt-cli"), "gt-cli", &words, &env)
-        })
+    /// What workers have sent each other without the server: the messages from the first to the
+    /// second and back.
+    fn direct(&self) -> [u64; 2] {
+        let words = ["status", "--connect", &self.cluster.address, "--json"];
+        let status = self.network.start(0, ("gt-cli", &words), &self.folder, &[]);
+        let status: Value = serde_json::from_str(&status.finish().good()).unwrap();
+        let links = status["links"].as_array().unwrap();
+        let road = links.iter().find(|link| link["from"] == "w1" && link["to"] == "w2");
+        ["there", "back"]
+            .map(|way| road.and_then(|road| road[way]["messages"].as_u64()).unwrap_or_default())
     }
-}
 
-impl Drop for Machines {
-    fn drop(&mut self) {
-        for holder in self.machines.iter_mut().chain([&mut self.router]) {
-            let _ = holder.kill();
-            let _ = holder.wait();
+    /// What `data_parallel` prints for both of its files, a part of the batch for each worker and a
+    /// layer for each, is what it prints for workers in one process.
+    fn check_losses(&self) {
+        for words in [&[][..], &["examples/data_parallel/pipeline.yaml"]] {
+            let here = Process::start(SPREAD, words).finish().good();
+            assert_eq!(self.start((SPREAD, words), &[]).finish().good(), here, "{words:?}");
         }
     }
 }
 
-/// A command in the network of a process.
-fn enter(holder: &Child) -> Command {
-    let mut command = Command::new("nsenter");
-    command.args(["--user", "--net", "--preserve-credentials", "--target"]);
-    command.arg(holder.id().to_string());
-    command
+/// Runs something, and says how long it took.
+fn timed<T>(run: impl FnOnce() -> T) -> (T, Duration) {
+    let start = SystemTime::now();
+    let result = run();
+    (result, start.elapsed().unwrap_or_default())
 }
 
-/// A process that holds a network of its own, once `setup` has succeeded there.
-fn hold(mut unshare: Command, setup: &str) -> Option<Child> {
-    let script = format!("{setup} && echo ready && exec sleep 600");
-    unshare.args(["sh", "-c", &script]).stdout(Stdio::piped()).stderr(Stdio::null());
-    let mut holder = unshare.spawn().ok()?;
-    let mut ready = String::new();
-    let mut stdout = std::io::BufReader::new(holder.stdout.take()?);
-    std::io::BufRead::read_line(&mut stdout, &mut ready).ok()?;
-    if ready != "ready\n" {
-        let _ = holder.kill();
-        let _ = holder.wait();
-        return None;
-    }
-    Some(holder)
+#[test]
+fn trainings_on_machines_have_the_losses_of_one_process_and_values_take_direct_roads() {
+    let Some(world) = World::new("direct", Links::Fast) else { return };
+    world.check_losses();
+    let mut long = world.digits("100000");
+    long.until("epoch");
+    let before = world.direct();
+    (0..3).for_each(|_| drop(long.until("epoch")));
+    let after = world.direct();
+    assert!(before[0] < after[0] && before[1] < after[1], "{before:?} and {after:?} messages");
 }
 
-/// Runs a command in the network of a process. None if it fails.
-fn done(holder: &Child, command: &str) -> Option<()> {
-    let output: Output = enter(holder).args(command.split(' ')).output().ok()?;
-    output.status.success().then_some(())
-}
-
-#[expect(clippy::print_stderr, reason = "whoever reads the output is to know what was not checked")]
-fn tell(text: &str) {
-    eprintln!("{text}");
-}
-
-/// As [`Machines::new`]. Says so if there are none.
-fn machines(n: usize) -> Option<Machines> {
-    let machines = Machines::new(n);
-    if machines.is_none() {
-        tell("this system permits no networks of one's own: nothing is checked");
-    }
-    machines
+#[test]
+fn trainings_over_slow_links_that_lose_packets_have_the_same_losses() {
+    let Some(world) = World::new("slow", Links::Slow) else { return };
+    world.check_losses();
 }
 
 #[test]
 fn a_gpt_has_the_same_bits_on_machines_with_addresses_of_their_own() {
-    let Some(machines) = machines(3) else { return };
+    let Some(network) = Network::new(3, Links::Fast) else { return };
     let folder = folder("machines");
-    let cluster = machines.cluster(&folder);
+    let cluster = network.cluster(2, &folder);
     let there = ("GT_CONNECT", &*cluster.address);
     for form in ["data_parallel", "tensor_parallel"] {
         let here = embedded(&folder, form, "2");
         let run = run(&folder, form, there, 0);
-        let mut command = machines.on(0, GPT);
+        let mut command = network.on(0, GPT);
         command.env("HOME", folder.path(""));
         assert!(run.finish(run.start_by(command)) == here, "{form} has other bits there");
     }
 }
 
 #[test]
-fn a_machine_behind_a_cut_cable_is_lost_and_the_rest_lives_on() {
-    let Some(machines) = machines(3) else { return };
-    let folder = folder("cable");
-    let cluster = machines.cluster(&folder);
-    let place = ("GT_CONNECT", &*cluster.address);
-    let start = |run: &Run<'_>| {
-        let mut command = machines.on(0, GPT);
-        command.env("HOME", folder.path(""));
-        run.start_by(command)
-    };
-    let mut long = start(&endless(&folder, place));
+fn values_pass_through_the_server_where_two_workers_cannot_reach_each_other() {
+    let Some(world) = World::new("cut", Links::Fast) else { return };
+    let losses = |program: Process| losses(program.finish());
+    let whole = losses(world.digits("6"));
+    let mut cut = world.digits("6");
+    cut.until("epoch");
+    world.network.cut(1, 2);
+    let (cut, time) = timed(|| losses(cut));
+    assert_eq!(cut, whole, "the road was cut meanwhile");
+    assert!(time < SILENCE + SLACK, "{time:?} after the road was cut");
+    let direct = world.direct();
+    let (without, time) = timed(|| losses(world.digits("6")));
+    assert_eq!(without, whole, "without a road");
+    assert!(time < SLACK, "{time:?} without a road");
+    assert_eq!(world.direct(), direct, "values on a road that was cut");
+    world.check_losses();
+}
+
+#[test]
+fn a_machine_that_disappears_is_named_within_the_lease_and_the_rest_lives_on() {
+    let Some(mut world) = World::new("cable", Links::Fast) else { return };
+    let folder = folder("cable-gpt");
+    let long = endless(&folder, ("GT_CONNECT", &world.cluster.address));
+    let mut command = world.network.on(OWN, GPT);
+    command.env("HOME", world.folder.path(""));
+    let mut long = long.start_by(command);
+    let mut other = world.digits("100000");
     long.until("step     4");
-    done(&machines.router, "ip link set g2 down").unwrap();
-    let (_, said) = long.finish().bad();
-    assert!(said.contains("worker w2 (") && said.contains("was lost"), "{said}");
-    let again = run(&folder, "", place, 1);
-    again.finish(start(&again));
+    other.until("epoch");
+    world.network.unplug(2);
+    let (ends, time) = timed(|| [long, other].map(|program| program.finish().bad()));
+    for (_, said) in ends {
+        assert!(said.contains("worker w2 (") && said.contains("was lost"), "{said}");
+    }
+    assert!(time < LEASE + SLACK, "{time:?}");
+    world.cluster.server.until("worker w2 (");
+    let Finished { status, .. } = world.start((DIGITS, &["--epochs", "1"]), &[]).finish();
+    assert!(status.success());
 }
