@@ -1,7 +1,10 @@
-//! The dispatcher alone: how many launches of a program on many workers it orders in a second. Its
-//! workers answer at once and compute nothing, and no packet leaves the process.
+//! The dispatcher alone: how many launches of programs on many workers it orders in a second, and
+//! how much memory it takes. Its workers answer at once and compute nothing, and no packet leaves
+//! the process.
 //!
-//! `cargo run --release -p gt-runtime --example scale -- [MEMBERS..]`, by default 8, 72 and 1000.
+//! `cargo run --release -p gt-runtime --example scale -- [SESSIONSxMEMBERS..]`, by default 1x8,
+//! 1x72, 1x1000, 10x72 and 100x72. Each session is a program of its own, and lives on all members.
+//! Sessions launch one after the other. Each row is measured by a process of its own.
 #![expect(
     clippy::print_stdout,
     clippy::unwrap_used,
@@ -10,10 +13,11 @@
 )]
 
 use std::collections::{BTreeMap, VecDeque};
+use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use gt_ir::canonical::{Defined, canonical};
+use gt_ir::canonical::{Bindings, Defined, canonical};
 use gt_ir::signal::{ShardConfig, SignalConfig, Signals};
 use gt_ir::{Tape, ValueId, text};
 use gt_runtime::connection::{Connection, ConnectionConfig, Incoming};
@@ -26,38 +30,74 @@ use gt_runtime::wire::{
 };
 
 /// How long each row is measured.
-const SECONDS: f64 = 2.0;
+const SECONDS: f64 = 1.0;
 /// The clock of the dispatcher, which nothing waits for.
 const NOW: Duration = Duration::from_secs(1);
-const CLIENT: PeerId = PeerId(0);
+/// What is measured if nothing is asked for: sessions and members.
+const USUAL: [&str; 5] = ["1x8", "1x72", "1x1000", "10x72", "100x72"];
+/// The argument before the name of a step, by which the program measures one row.
+const ROW: &str = "--row";
 
 /// A step of which each member computes its part.
 const APART: &str = "%2 = mul %1, 0.5\n%3 = add %2, 1.0\nfree %1\nfree %2\n";
 /// A step of which all members need a sum.
 const SUM: &str = "%2 = sum[0] %0\n%3 = sub %1, %2\nfree %1\nfree %2\n";
 
+/// The steps, by their names.
+const STEPS: [(&str, &str); 2] = [("apart", APART), ("sum", SUM)];
+
 fn main() {
-    let asked: Vec<usize> =
-        std::env::args().skip(1).map(|n| n.parse().expect("a number of workers")).collect();
-    let members = if asked.is_empty() { vec![8, 72, 1000] } else { asked };
-    println!("members  step    first launch  launches a second  orders of a launch");
-    for n in members {
-        for (name, step) in [("apart", APART), ("sum", SUM)] {
-            let row = System::new(n).measure(step);
-            println!(
-                "{n:7}  {name:6}  {:9.1} ms  {:17.0}  {:18.1}",
-                row.first * 1e3,
-                row.launches,
-                row.orders
-            );
+    let asked: Vec<String> = std::env::args().skip(1).collect();
+    if let [row, name, size] = &asked[..]
+        && row == ROW
+    {
+        return println!("{}", measured(name, size));
+    }
+    let usual = || USUAL.map(str::to_owned).to_vec();
+    let sizes = if asked.is_empty() { usual() } else { asked };
+    println!(
+        "sessions  members  step   first launch  launches a second  orders of a launch     memory"
+    );
+    for size in sizes {
+        for (name, _) in STEPS {
+            let mut command = Command::new(std::env::current_exe().unwrap());
+            let output = command.args([ROW, name, &size]).output().unwrap();
+            assert!(output.status.success(), "{size}: {}", String::from_utf8_lossy(&output.stderr));
+            print!("{}", String::from_utf8_lossy(&output.stdout));
         }
     }
 }
 
-/// A dispatcher with its workers and one client.
+/// A row of the table.
+fn measured(name: &str, size: &str) -> String {
+    let numbers = size.split_once('x').and_then(|(k, n)| Some((k.parse().ok()?, n.parse().ok()?)));
+    let (n_sessions, n): (usize, usize) = numbers.expect("SESSIONSxMEMBERS, such as 100x72");
+    let step = STEPS.iter().find(|step| step.0 == name).expect("a step").1;
+    let before = resident();
+    let row = System::new(n_sessions, n).measure(step);
+    format!(
+        "{n_sessions:8}  {n:7}  {name:5}  {:9.1} ms  {:17.0}  {:18.1}  {:6.1} MB",
+        row.first * 1e3,
+        row.launches,
+        row.orders,
+        (row.resident - before) / 1e6
+    )
+}
+
+/// The bytes of memory of this process. 0 where the system does not say.
+fn resident() -> f64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib = line.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok());
+    1024.0 * kib.unwrap_or(0.0)
+}
+
+/// A dispatcher with its workers and clients.
 struct System {
     dispatcher: Dispatcher,
     n: usize,
+    /// The clients, of one session each.
+    clients: Vec<PeerId>,
     peers: BTreeMap<PeerId, Connection>,
     events: VecDeque<Event>,
     /// The orders that workers were given.
@@ -65,27 +105,39 @@ struct System {
 }
 
 struct Row {
-    /// The seconds of the first launch, in which the step is partitioned.
+    /// The seconds of a session's first launch, in which the step is partitioned.
     first: f64,
-    /// Launches in a second.
+    /// Launches in a second, of all sessions together.
     launches: f64,
     /// Orders to all workers for each launch.
     orders: f64,
+    /// The bytes of memory at the end, both ends of all connections included.
+    resident: f64,
+}
+
+/// A program that launches one step again and again.
+struct Program {
+    client: PeerId,
+    bindings: Bindings,
 }
 
 impl System {
-    fn new(n: usize) -> System {
-        let config = Config { max_peers: 4 * n + 100, worker_places: n, ..Config::embedded() };
+    fn new(n_sessions: usize, n: usize) -> System {
+        let max_peers = 4 * n + n_sessions + 100;
+        let config = Config { max_peers, worker_places: n, ..Config::embedded() };
         let dispatcher = Dispatcher::new(config);
         let (peers, events) = (BTreeMap::new(), VecDeque::new());
-        let mut system = System { dispatcher, n, peers, events, n_orders: 0 };
+        let clients = (0..n_sessions).map(|k| PeerId((n + 1 + k) as u64)).collect();
+        let mut system = System { dispatcher, n, clients, peers, events, n_orders: 0 };
         for worker in 1..=n as u64 {
             let door = Door { address: format!("w{worker}:1"), local: false, ..door() };
             let capacity = Capacity { door: Some(Arc::new(door)), ..Capacity::default() };
             system.join(PeerId(worker), Role::Worker);
             system.say(PeerId(worker), Message::FromWorker(FromWorker::Register(capacity)));
         }
-        system.join(CLIENT, Role::Client);
+        for client in system.clients.clone() {
+            system.join(client, Role::Client);
+        }
         system
     }
 
@@ -104,8 +156,8 @@ impl System {
         self.transmit(peer);
     }
 
-    fn order(&mut self, order: Order) {
-        self.say(CLIENT, Message::FromClient(order.into()));
+    fn order(&mut self, client: PeerId, order: Order) {
+        self.say(client, Message::FromClient(order.into()));
         self.settle();
     }
 
@@ -159,35 +211,47 @@ impl System {
         connection.send(NOW, Stream::Control, Message::FromWorker(report));
     }
 
-    fn measure(mut self, step: &str) -> Row {
+    /// Gives a session its state and its step.
+    fn begin(&mut self, client: PeerId, step: &str) -> Program {
         let (start, step) = program(4 * self.n, step);
         let mut signals = Signals::new();
         let shard = Some(ShardConfig::default());
         signals.set("all", SignalConfig { shard, ..SignalConfig::default() }).unwrap();
-        self.say(CLIENT, Message::FromClient(FromClient::Configure(Arc::new(signals))));
-        self.order(Order::Run(Arc::new(start)));
-        let (template, mut bindings) = canonical(&step);
+        self.say(client, Message::FromClient(FromClient::Configure(Arc::new(signals))));
+        self.order(client, Order::Run(Arc::new(start)));
+        let (template, bindings) = canonical(&step);
         let tape = Arc::clone(&template.tape);
-        self.order(Order::Define { template: 0, tape, planned: false });
-        let mut launch = |system: &mut System| {
-            system.order(Order::Launch { template: 0, bindings: Arc::new(bindings.clone()) });
-            let Defined::Run(first, n) = bindings.defined else { unreachable!("of a recorder") };
-            // The last result is the next step's operand.
-            *bindings.inputs.last_mut().unwrap() = ValueId(first.0 + n - 1);
-            bindings.defined = Defined::Run(ValueId(first.0 + n), n);
-        };
+        self.order(client, Order::Define { template: 0, tape, planned: false });
+        Program { client, bindings }
+    }
+
+    fn launch(&mut self, program: &mut Program) {
+        let Program { client, bindings } = program;
+        self.order(*client, Order::Launch { template: 0, bindings: Arc::new(bindings.clone()) });
+        let Defined::Run(first, n) = bindings.defined else { unreachable!("of a recorder") };
+        // The last result is the next step's operand.
+        *bindings.inputs.last_mut().unwrap() = ValueId(first.0 + n - 1);
+        bindings.defined = Defined::Run(ValueId(first.0 + n), n);
+    }
+
+    fn measure(mut self, step: &str) -> Row {
+        let clients = self.clients.clone();
+        let mut programs: Vec<Program> =
+            clients.into_iter().map(|client| self.begin(client, step)).collect();
         let began = Instant::now();
-        launch(&mut self);
-        let first = began.elapsed().as_secs_f64();
-        launch(&mut self);
+        programs.iter_mut().for_each(|program| self.launch(program));
+        let first = began.elapsed().as_secs_f64() / programs.len() as f64;
+        programs.iter_mut().for_each(|program| self.launch(program));
         self.n_orders = 0;
         let (began, mut n_launches) = (Instant::now(), 0);
         while began.elapsed().as_secs_f64() < SECONDS {
-            launch(&mut self);
+            let next = n_launches % programs.len();
+            self.launch(&mut programs[next]);
             n_launches += 1;
         }
-        let launches = f64::from(n_launches) / began.elapsed().as_secs_f64();
-        Row { first, launches, orders: self.n_orders as f64 / f64::from(n_launches) }
+        let launches = n_launches as f64 / began.elapsed().as_secs_f64();
+        let orders = self.n_orders as f64 / n_launches as f64;
+        Row { first, launches, orders, resident: resident() }
     }
 }
 
