@@ -2,13 +2,16 @@
 //!
 //! A capture is on while the server asks, and for some seconds more. While it is off, each hook
 //! costs one look at a number. It keeps a bounded number of moments; later ones are counted.
+//!
+//! If a collector gathers spans (`spans`), each moment is one, whether a server asks or not.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use crate::clock::{self, Time};
+use crate::spans::{self, Amount, Exporter, Origin, Rank, Span, Words};
 use crate::wire::{Doing, MAX_MOMENTS, Moment, Moments};
 
 /// How long moments are kept for a server that does not ask again.
@@ -22,11 +25,22 @@ thread_local! {
 }
 
 /// The latest moments.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Capture {
     /// When it turns off, in nanoseconds. 0 while it is off.
     until: AtomicU64,
     kept: Mutex<Kept>,
+    /// Where spans go, if somebody collects them.
+    spans: Option<&'static Exporter>,
+    /// The session of a program, and when it was opened. A worker has none.
+    opened: OnceLock<(Time, Arc<Origin>)>,
+}
+
+impl Default for Capture {
+    fn default() -> Capture {
+        let (until, kept) = (AtomicU64::default(), Mutex::default());
+        Capture { until, kept, spans: spans::exporter(), opened: OnceLock::new() }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -41,7 +55,33 @@ impl Capture {
     /// Whether somebody wants the moments.
     #[inline]
     pub(crate) fn is_on(&self) -> bool {
+        self.is_kept() || self.has_spans()
+    }
+
+    #[inline]
+    fn is_kept(&self) -> bool {
         self.until.load(Ordering::Relaxed) != 0
+    }
+
+    /// Whether each moment is a span for a collector.
+    #[inline]
+    pub(crate) fn has_spans(&self) -> bool {
+        self.spans.is_some()
+    }
+
+    /// The session of this program was opened. Later calls, after a reconnection, change nothing.
+    pub(crate) fn open(&self, now: Time, origin: impl FnOnce() -> Origin) {
+        if self.has_spans() {
+            self.opened.get_or_init(|| (now, Arc::new(origin())));
+        }
+    }
+
+    /// The session of this program is over.
+    pub(crate) fn close(&self, why: &str) {
+        if let (Some(spans), Some((began, origin))) = (self.spans, self.opened.get()) {
+            let time = (*began, clock::now());
+            spans.add(Span::life("session", Rank::First, origin.clone(), time, why));
+        }
     }
 
     /// The time, if somebody wants the moments.
@@ -55,8 +95,36 @@ impl Capture {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a moment, unless it began before anybody asked.
+    /// Adds a moment of a program, unless it began before anybody asked.
     pub(crate) fn add(&self, now: Time, moment: Moment) {
+        if let (Some(spans), Some((opened, origin))) = (self.spans, self.opened.get())
+            && let Some(moment) = since(nanos(*opened), moment)
+        {
+            spans.add(span(&moment, origin.clone(), 0, Words::None));
+        }
+        if self.is_kept() {
+            self.keep(now, moment);
+        }
+    }
+
+    /// Adds a moment of a worker, with whose it is, and what more a collector wants to know of it.
+    pub(crate) fn add_of(
+        &self,
+        now: Time,
+        moment: Moment,
+        origin: Option<&Arc<Origin>>,
+        plan: u128,
+        words: Words,
+    ) {
+        if let (Some(spans), Some(origin)) = (self.spans, origin) {
+            spans.add(span(&moment, origin.clone(), plan, words));
+        }
+        if self.is_kept() {
+            self.keep(now, moment);
+        }
+    }
+
+    fn keep(&self, now: Time, moment: Moment) {
         let mut kept = self.kept();
         if nanos(now) > self.until.load(Ordering::Relaxed) {
             self.until.store(0, Ordering::Relaxed);
@@ -114,6 +182,30 @@ impl Kept {
     }
 }
 
+/// The part of a moment that is after a time.
+fn since(time: u64, moment: Moment) -> Option<Moment> {
+    let end = moment.at.saturating_add(moment.took);
+    let at = moment.at.max(time);
+    (end >= at).then(|| Moment { at, took: end - at, ..moment })
+}
+
+/// A moment as a span.
+fn span(moment: &Moment, origin: Arc<Origin>, plan: u128, words: Words) -> Span {
+    let (name, amount) = match moment.doing {
+        Doing::Record => ("record", Amount::Nothing),
+        Doing::Wait => ("wait", Amount::Nothing),
+        Doing::Read => ("read", Amount::Bytes(moment.n)),
+        Doing::Queue => ("queue", Amount::Nothing),
+        Doing::Launch => ("launch", Amount::Instructions(moment.n)),
+        Doing::Run => ("run", Amount::Instructions(moment.n)),
+        Doing::Compile => ("compile", Amount::Instructions(moment.n)),
+        Doing::Exchange => ("exchange", Amount::Bytes(moment.n)),
+    };
+    let [began, took] = [moment.at, moment.took].map(Duration::from_nanos);
+    let segment = moment.of.map_or(0, |(_, segment)| segment);
+    Span { name, rank: Rank::Part, origin, began, took, amount, segment, plan, words }
+}
+
 /// A moment between two times.
 pub(crate) fn interval(doing: Doing, began: Time, end: Time) -> Moment {
     let (at, took) = (nanos(began), nanos(end.saturating_sub(began)));
@@ -157,6 +249,16 @@ mod tests {
     }
 
     #[test]
+    fn a_moment_that_began_before_the_session_begins_with_it() {
+        let moment = interval(Doing::Record, at(1), at(3));
+        let began = |seconds| since(nanos(at(seconds)), moment).map(|m| (m.at, m.took));
+        let second = 1_000_000_000;
+        assert_eq!(began(0), Some((second, 2 * second)));
+        assert_eq!(began(2), Some((2 * second, second)));
+        assert_eq!(began(4), None);
+    }
+
+    #[test]
     fn moments_are_kept_while_somebody_asks() {
         let capture = Capture::default();
         assert!(!capture.is_on());
@@ -194,9 +296,11 @@ mod tests {
         drop(capture.submits());
         drop(capture.waits());
         let moments = capture.take(clock::now());
-        let kinds: Vec<Doing> = moments.list.iter().map(|moment| moment.doing).collect();
+        let mut kinds: Vec<Doing> = moments.list.iter().map(|moment| moment.doing).collect();
+        // On a busy machine recording takes longer than one moment.
+        kinds.dedup();
         assert_eq!(kinds, [Doing::Record, Doing::Wait]);
-        let [record, wait] = moments.list[..] else { panic!("{moments:?}") };
+        let [.., record, wait] = moments.list[..] else { panic!("{moments:?}") };
         assert_eq!(record.at + record.took, wait.at);
     }
 }

@@ -28,11 +28,13 @@ use crate::assembly::{Assembly, Travel, whole};
 use crate::capture::{Capture, interval};
 use crate::clock::Time;
 use crate::connection::{Connection, Ending, Incoming};
+use crate::identity::program;
 use crate::ids::RequestId;
 use crate::log::{Line, Log, Source, What, words_of};
 use crate::messages::{self, Area, Rank};
 use crate::modifier::{self, Place};
 use crate::slot::Slot;
+use crate::spans::Origin;
 use crate::wire::codec::WireError;
 use crate::wire::{Doing, FromClient, Message, Moment, Order, Packet, Stream, ToClient, Weight};
 use smallvec::SmallVec;
@@ -212,6 +214,8 @@ impl Session {
         match incoming {
             Incoming::Opened(welcome) => {
                 self.name = welcome.name;
+                let life = self.connection.incarnation();
+                self.capture.open(now, || Origin::new(life, &self.name, &program()));
                 self.log_line(What::Connect, "Welcome", 0, format_args!("{}", self.system));
             }
             Incoming::Message(stream, message) => {
@@ -241,6 +245,9 @@ impl Session {
     /// Answers every open and every later request with an error. Only the first call sets the
     /// reason.
     pub(crate) fn fail(&mut self, kind: ErrorKind, message: String) {
+        if self.over.is_none() {
+            self.capture.close(&message);
+        }
         let why = self.over.get_or_insert(RunError::new(kind, message)).clone();
         for question in std::mem::take(&mut self.open).into_values() {
             question.fail(why.clone());

@@ -175,10 +175,11 @@ impl System {
             Travel::Whole,
             shared.log.clone(),
         );
+        let capture = session.capture.clone();
         state.sessions.insert(peer, session);
         state.settle(peer);
         let submitter = Submitter::new(shared.tiers.templates);
-        Arc::new(Embedded { handle: self.0.clone(), peer, submitter })
+        Arc::new(Embedded { handle: self.0.clone(), peer, submitter, capture })
     }
 }
 

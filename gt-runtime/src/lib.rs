@@ -39,6 +39,10 @@ mod shutdown;
 #[cfg(test)]
 mod sim;
 pub mod slot;
+#[cfg(feature = "otel")]
+pub mod spans;
+#[cfg(not(feature = "otel"))]
+mod spans;
 #[cfg(feature = "cluster")]
 pub mod status;
 #[doc(hidden)]

@@ -396,6 +396,24 @@ impl<'a> Signals<'a> {
     }
 }
 
+/// The most signals that [`signals_of`] names.
+const MAX_SIGNALS: usize = 8;
+
+/// The different signals in which a tape's instructions were recorded, in order, some at most.
+pub(crate) fn signals_of(tape: &Tape) -> Vec<String> {
+    let (mut signals, mut found) = (Signals::default(), Vec::new());
+    for entry in &tape.entries {
+        signals.pass(entry);
+        if matches!(entry, Entry::Instr(_)) && found.len() < MAX_SIGNALS && !signals.0.is_empty() {
+            let path = signals.path();
+            if !found.contains(&path) {
+                found.push(path);
+            }
+        }
+    }
+    found
+}
+
 impl fmt::Display for Signals<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.0.is_empty() {

@@ -8,6 +8,7 @@
 //! its process has ended.
 
 mod lines;
+mod lives;
 mod observer;
 mod partitioner;
 mod trace;
@@ -30,6 +31,7 @@ use crate::zmq::{
     Address, Arrival, Exposure, Gate, Peers, Route, Sent, SocketError, Wakeups, context,
 };
 use lines::{Kind, Lines};
+use lives::Lives;
 pub use observer::Observer;
 use observer::Questions;
 use partitioner::Partitioner;
@@ -86,6 +88,7 @@ pub struct Server {
     log: Log,
     lines: Lines,
     trace: Trace,
+    lives: Lives,
     strays: Allowance,
     asks: Allowance,
     questions: Questions,
@@ -126,6 +129,7 @@ impl Server {
             log: config.log,
             lines: Lines::default(),
             trace: Trace::default(),
+            lives: Lives::default(),
             strays: Allowance::new(MAX_STRAYS, STRAY_TIME),
             asks: Allowance::new(MAX_ASKS, STRAY_TIME),
             questions: Questions::default(),
@@ -165,7 +169,8 @@ impl Server {
             match self.shutdown.asked() {
                 Some(Manner::Silently) => return Ok(()),
                 Some(Manner::Politely(reason)) => {
-                    self.handle(Event::Shutdown { reason }, &mut watch)?;
+                    self.handle(Event::Shutdown { reason: reason.clone() }, &mut watch)?;
+                    self.lives.finish(clock::now(), &reason);
                     return self.farewell();
                 }
                 None => self.drain(&mut watch)?,
@@ -314,6 +319,8 @@ impl Server {
                 Action::Report(report) => {
                     self.log.report(&report);
                     self.trace.report(clock::now(), &report);
+                    let life = |party| self.dispatcher.life_of(party);
+                    self.lives.report(clock::now(), &report, life);
                     self.lines.say(clock::now(), kind(&report), report.to_string(), watch);
                 }
                 Action::Partition { session, user, job } => {

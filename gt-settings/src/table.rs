@@ -58,6 +58,8 @@ pub const SETTINGS: &[Setting] = &[
     row(["log_format", "GT_LOG_FORMAT", "--log-format"], ["json", "seed", "the form of the log's lines: `seed` (columns), `tape` (few columns), or `json`, which `gt-cli visualize` draws"]),
     row(["log_size", "GT_LOG_SIZE", "--log-size"], ["64M", "no limit", "renames the log to `gt.log.1` at this size and begins a new one; three old files are kept"]),
     row(["log_detail", "GT_LOG_DETAIL", "--log-detail"], ["instructions", "events", "`instructions` also writes the instructions that each launch of a plan stands for"]),
+    row(["otel", "GT_OTEL", ""], ["http://localhost:4318", "none", "sends spans of what programs, server and workers do to this OpenTelemetry collector, by OTLP over HTTP (needs a build with the feature `otel`)"]),
+    row(["", "OTEL_EXPORTER_OTLP_ENDPOINT", ""], ["http://localhost:4318", "none", "the same, if `GT_OTEL` is not set; `OTEL_SERVICE_NAME`, `OTEL_RESOURCE_ATTRIBUTES` and `OTEL_EXPORTER_OTLP_HEADERS` hold, too"]),
     row(["", "NO_COLOR", ""], ["1", "colors on terminals", "no colors in a terminal"]),
     row(["", "LIBTORCH", ""], ["FOLDER", "none", "where a build with `torch` finds libtorch"]),
     row(["", "LIBTORCH_USE_PYTORCH", ""], ["1", "0", "a build with `torch` uses the libtorch of an installed PyTorch"]),

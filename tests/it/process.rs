@@ -29,7 +29,11 @@ fn build() -> PathBuf {
     cargo
         .args(["build", "--quiet", "--workspace", "--bins", "--examples", "--target-dir"])
         .arg(folder.parent().unwrap());
-    let features = [("torch", cfg!(feature = "torch")), ("cuda", cfg!(feature = "cuda"))];
+    let features = [
+        ("torch", cfg!(feature = "torch")),
+        ("cuda", cfg!(feature = "cuda")),
+        ("otel", cfg!(feature = "otel")),
+    ];
     for (feature, _) in features.iter().filter(|(_, wanted)| *wanted) {
         cargo.args(["--features", feature]);
     }
@@ -126,7 +130,7 @@ impl Process {
         words: &[&str],
         env: &[(&str, &str)],
     ) -> Process {
-        for name in ["GT_CONNECT", "GT_INSTRUCTION_LOG", "NO_COLOR"] {
+        for name in ["GT_CONNECT", "GT_INSTRUCTION_LOG", "GT_OTEL", "NO_COLOR"] {
             command.env_remove(name);
         }
         command.args(words).envs(env.iter().copied());

@@ -65,8 +65,8 @@ enum Chore {
     Libtorch(libtorch::LibtorchArgs),
     /// Build a folder of programs that test and measure GT on a machine with a GPU
     GpuBundle(gpu_bundle::GpuBundleArgs),
-    /// Measure the rows of docs/benchmarks.md (optimized build), or with --vs the works in turn
-    /// with other frameworks
+    /// Measure the rows of docs/benchmarks.md (optimized build), with --vs the works in turn with
+    /// other frameworks, or with --costs what it costs to be watched
     Bench(bench::BenchArgs),
     /// Compare GT with PyTorch on PyTorch's own samples of its operators
     Opinfo(opinfo::OpinfoArgs),
@@ -185,8 +185,9 @@ fn dependent() -> Result<()> {
     cargo(&run).args(&[&target]).run()
 }
 
-/// Lints and tests with libtorch. They take the whole workspace, because a smaller choice of
-/// packages would compile the dependencies again with fewer features. With feature `cuda`, tests
+/// Lints and tests with libtorch, and with spans for OpenTelemetry, whose tests so need no build of
+/// their own. They take the whole workspace, because a smaller choice of packages would compile the
+/// dependencies again with fewer features. With feature `cuda`, tests
 /// that need a GPU report that they are skipped where there is none. Compiling, linking and NVRTC
 /// are tested on every machine.
 fn with_libtorch() -> Result<()> {
@@ -196,11 +197,12 @@ fn with_libtorch() -> Result<()> {
         None => step,
     };
     let lints = cargo(&["clippy", "--workspace", "--all-targets", "--quiet"]);
-    with(lints).args(&["--features", feature, "--", "-D", "warnings"]).run()?;
+    let features = format!("{feature},otel");
+    with(lints).args(&["--features", &features, "--", "-D", "warnings"]).run()?;
     let targets = ["--lib", "--test", "it", "--test", "torch", "--test", "cuda"];
     let targets = if feature == "cuda" { &targets[..] } else { &targets[..5] };
     // The tests of compile errors do not depend on the engine and take long.
-    with(cargo(&["test", "--workspace", "--features", feature]))
+    with(cargo(&["test", "--workspace", "--features", &features]))
         .args(targets)
         .args(&["--", "--skip", "mistakes_have_short_errors"])
         .env("INSTA_UPDATE", "no")

@@ -29,6 +29,8 @@ const CHECKS: &[(&str, Check)] = &[
     (gt_runtime::log::FORMAT, log_format),
     (gt_runtime::log::SIZE, log_size),
     (gt_runtime::log::DETAIL, log_detail),
+    ("GT_OTEL", otel),
+    ("OTEL_EXPORTER_OTLP_ENDPOINT", otel),
 ];
 
 /// A variable of the dynamic linker, which decides which libraries an engine finds.
@@ -111,6 +113,18 @@ fn numerics(_: &str) -> Option<Finding> {
 fn unpacked(value: &str) -> Option<Finding> {
     let cure = "GT_MAX_UNPACKED=8589934592 (eight GiB), or unset it";
     gt_lang::io::parse_limit(value).err().map(|what| Finding::trouble(what, cure))
+}
+
+#[cfg(feature = "otel")]
+fn otel(_: &str) -> Option<Finding> {
+    let wrong = gt_runtime::spans::endpoint().err();
+    wrong.map(|why| Finding::trouble(why, "GT_OTEL=http://localhost:4318, or unset it"))
+}
+
+#[cfg(not(feature = "otel"))]
+fn otel(_: &str) -> Option<Finding> {
+    let what = "this build sends no spans to OpenTelemetry";
+    Some(Finding::advice(what, "build with the feature: cargo build --features otel"))
 }
 
 fn keys(_: &str) -> Option<Finding> {

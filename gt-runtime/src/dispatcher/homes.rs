@@ -241,8 +241,9 @@ impl Dispatcher {
         let peer = self.sessions.get(&id).and_then(|session| self.peers.get(&session.peer));
         let client = peer.map_or_else(|| id.to_string(), |peer| peer.identity.known_as(id));
         let user = peer.map_or(u64::MAX, |peer| peer.pass.user.0);
+        let life = peer.map(|peer| peer.connection.incarnation()).unwrap_or_default();
         let weight = self.sessions.get(&id).map_or(0, |session| session.priority.weight());
-        let message = ToWorker::Open { session, client: client.into(), user, weight };
+        let message = ToWorker::Open { session, client: client.into(), user, weight, life };
         self.give_worker(worker, Stream::Control, message, Owed::NOTHING);
         let Some(worker) = self.workers.get_mut(&worker) else { return 0 };
         worker.n_opened += 1;

@@ -6,7 +6,7 @@
 use super::Action;
 use super::core::Dispatcher;
 use super::party::{Owed, Party};
-use crate::ids::PeerId;
+use crate::ids::{Incarnation, PeerId};
 use crate::wire::{Moments, Stream, ToClient, ToWorker};
 
 impl Dispatcher {
@@ -43,6 +43,13 @@ impl Dispatcher {
         self.out.push(Action::Moments { party, asked, moments });
     }
 
+    /// The life of a party's connection.
+    #[must_use]
+    pub fn life_of(&self, party: Party) -> Option<Incarnation> {
+        let peer = self.peers.get(&self.peer_of(party)?)?;
+        Some(peer.connection.incarnation())
+    }
+
     fn peer_of(&self, party: Party) -> Option<PeerId> {
         match party {
             Party::Session(id) => self.sessions.get(&id).map(|session| session.peer),
@@ -57,7 +64,7 @@ mod tests {
     use crate::clock::Time;
     use crate::dispatcher::{Config, Event};
     use crate::identity::Identity;
-    use crate::ids::{Incarnation, SessionId};
+    use crate::ids::SessionId;
     use crate::wire::{Body, FromClient, Hello, Message, Packet, Role};
 
     fn tell(core: &mut Dispatcher, now: u64, peer: u64, body: Body) -> Vec<Action> {

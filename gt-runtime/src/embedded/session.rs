@@ -7,6 +7,7 @@ use gt_ir::signal::Signals;
 use gt_ir::{HostTensor, Tape, ValueId};
 
 use super::{Handle, Shared};
+use crate::capture::Capture;
 use crate::client::Submitter;
 use crate::clock;
 use crate::ids::PeerId;
@@ -18,6 +19,7 @@ pub(super) struct Embedded {
     pub(super) handle: Arc<Handle>,
     pub(super) peer: PeerId,
     pub(super) submitter: Submitter,
+    pub(super) capture: Arc<Capture>,
 }
 
 impl Embedded {
@@ -35,7 +37,7 @@ impl Embedded {
 
 impl Backend for Embedded {
     fn submit(&self, segment: Tape) {
-        let _call = Call::submit();
+        let _calls = (Call::submit(), self.capture.submits());
         let Some(segment) = self.modified(segment) else { return };
         if self.shared().log.has_instructions() {
             self.shared().with(self.peer, |session| session.log_segment(&segment));
@@ -46,7 +48,7 @@ impl Backend for Embedded {
     }
 
     fn upload(&self, value: ValueId, data: HostTensor) {
-        let _call = Call::submit();
+        let _calls = (Call::submit(), self.capture.submits());
         self.shared().when_roomy(self.peer, |session| session.upload(clock::now(), value, data));
     }
 
@@ -56,7 +58,7 @@ impl Backend for Embedded {
     }
 
     fn fetch(&self, value: ValueId) -> Result<HostTensor, RunError> {
-        let _call = Call::wait();
+        let _calls = (Call::wait(), self.capture.waits());
         let slot = self.shared().with(self.peer, |session| session.fetch(clock::now(), value));
         slot.and_then(|slot| slot.wait()).unwrap_or_else(|| Err(gone()))
     }

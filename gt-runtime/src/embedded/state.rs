@@ -5,11 +5,12 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use crate::client::Session;
-use crate::clock;
+use crate::clock::{self, Time};
 use crate::dispatcher::{Action, Config, Dispatcher, Event};
 use crate::ids::PeerId;
 use crate::log::Log;
 use crate::modifier::{self, Place};
+use crate::spans;
 use crate::wire::{Body, Capacity, Packet, Refusal, Stream};
 use crate::worker::end::News;
 use crate::worker::jobs::Jobs;
@@ -120,7 +121,11 @@ impl State {
                 News::Opened(welcome) => *name = welcome.name,
                 News::Ended(_) => queue.close(),
             });
-            self.jobs.drain(..).for_each(|job| worker.queue.add(ONLY, job));
+            let since = if spans::exporter().is_some() { now } else { Time::ZERO };
+            for mut job in self.jobs.drain(..) {
+                job.since(since);
+                worker.queue.add(ONLY, job);
+            }
         }
         if self.stirred.back() != Some(&peer) {
             self.stirred.push_back(peer);

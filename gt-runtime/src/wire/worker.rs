@@ -2,7 +2,7 @@
 //! session of each message.
 
 use super::{Chunk, Counts, Door, Moments, Order, Performed, Planned};
-use crate::ids::{RequestId, SessionId};
+use crate::ids::{Incarnation, RequestId, SessionId};
 use gt_ir::backend::{RunError, Stats};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -20,6 +20,8 @@ pub enum ToWorker {
         weight: u32,
         /// Its user, as a number that is equal for equal users.
         user: u64,
+        /// The life of the client's connection.
+        life: Incarnation,
     },
     /// An order of a session.
     Order {

@@ -99,10 +99,10 @@ impl Core {
     /// way.
     pub fn handle(&mut self, stream: Stream, message: ToWorker, weight: u64, out: &mut Vec<Job>) {
         match message {
-            ToWorker::Open { session, client, user, weight } => {
+            ToWorker::Open { session, client, user, weight, life } => {
                 self.n_opened += 1;
                 self.sessions.entry(session).or_default().opened = self.n_opened;
-                out.push(Job::Open { session, client, user, weight });
+                out.push(Job::Open { session, client, user, weight, life });
             }
             ToWorker::Order { session, attempt, seq, order } => {
                 let held = self.sessions.entry(session).or_default();

@@ -9,6 +9,7 @@ use gt_ir::canonical::{Bindings, Template};
 use gt_ir::{Tape, Type, ValueId};
 
 use crate::footprint::Footprint;
+use crate::log::signals_of;
 
 /// The nanoseconds below which a plan is called quick.
 const QUICK: u64 = 500_000;
@@ -20,6 +21,8 @@ pub struct Definition {
     pub(super) footprint: Footprint,
     /// For each input that is only freed, a used input of the same type in the first launch.
     partners: OnceLock<Vec<(u32, Option<u32>)>>,
+    /// The signals of its instructions, once somebody asked.
+    signals: OnceLock<Arc<[String]>>,
     /// Whether launches wait until it is compiled.
     pub(super) planned: bool,
     /// For the executor: the plan that it ran last.
@@ -49,8 +52,13 @@ impl Definition {
     pub fn new(tape: Arc<Tape>, planned: bool) -> Option<Definition> {
         let template = Template::new(tape).ok()?;
         let footprint = Footprint::of(&template);
-        let (partners, plan) = (OnceLock::new(), PlanHint::default());
-        Some(Definition { template, footprint, partners, planned, plan })
+        let (partners, signals, plan) = (OnceLock::new(), OnceLock::new(), PlanHint::default());
+        Some(Definition { template, footprint, partners, signals, planned, plan })
+    }
+
+    /// The signals of its instructions.
+    pub(super) fn signals(&self) -> Arc<[String]> {
+        self.signals.get_or_init(|| signals_of(&self.template.tape).into()).clone()
     }
 
     /// The template itself.

@@ -9,6 +9,7 @@
 //! and knows no transport. The memory that the engine keeps for reuse goes back to the system when
 //! the last session ends.
 
+mod notes;
 mod programs;
 mod steps;
 
@@ -32,17 +33,16 @@ use super::memory;
 use super::plans::{Plan, Plans};
 use super::reads::{Owner, Question, Tell};
 use super::table::{Outcome, Table};
-use crate::capture::{Capture, interval};
+use crate::capture::Capture;
 use crate::clock::{self, Time};
 use crate::ids::SessionId;
 use crate::log::{Line, Log, Source, What};
 use crate::modifier::{self, Place};
 use crate::profile::{self, Phase};
+use crate::spans::Origin;
 use crate::tier::PlanConfig;
-use crate::wire::{Counts, Doing, FromWorker, Moment, Order, RESERVED};
+use crate::wire::{Counts, Doing, FromWorker, Order, RESERVED};
 
-/// A shorter time between two threads is no wait.
-const QUEUED: Duration = Duration::from_micros(2);
 /// How often the memory of values is measured.
 const MEASURE_EVERY: Duration = Duration::from_millis(100);
 
@@ -179,8 +179,11 @@ impl Executor {
     ) -> Ran {
         self.registration = registration;
         match job {
-            Job::Open { session, client, user, .. } => {
-                self.sessions.entry(session).or_default().client = Some((client, user));
+            Job::Open { session, client, user, life, .. } => {
+                let table = self.sessions.entry(session).or_default();
+                let origin = || Arc::new(Origin::of_client(life, &client));
+                table.origin = self.capture.has_spans().then(origin);
+                table.client = Some((client, user));
                 Ran::Done(Some(session), 0)
             }
             Job::Task(task) if self.must_wait(&task) => Ran::Waits(task),
@@ -434,21 +437,6 @@ impl Executor {
         entry.write(&line.of(session, seq), format_args!("{session} segment {seq}: {details}"));
     }
 
-    /// Notes what it did, which began at a time and took so many nanoseconds.
-    fn note(&self, doing: Doing, of: (SessionId, u64), (began, took): (Time, u64), n: u64) {
-        let end = began + Duration::from_nanos(took);
-        self.capture.add(end, Moment { of: Some(of), n, ..interval(doing, began, end) });
-    }
-
-    /// Notes how long a segment has waited, when it begins.
-    fn capture_queue(&self, task: &mut Task, began: Time) {
-        let since = Duration::from_nanos(std::mem::take(&mut task.since));
-        if !since.is_zero() && began > since + QUEUED {
-            let waited = nanoseconds(began.saturating_sub(since));
-            self.note(Doing::Queue, (task.session, task.seq), (since, waited), 0);
-        }
-    }
-
     /// The report on a segment that began at a time and took so many nanoseconds.
     fn done(
         &mut self,
@@ -459,8 +447,7 @@ impl Executor {
     ) -> FromWorker {
         let Task { session, seq, attempt, .. } = *task;
         if self.capture.is_on() {
-            let doing = if planned { Doing::Launch } else { Doing::Run };
-            self.note(doing, (session, seq), (began, since(began)), instructions);
+            self.note_ran(task, planned, (began, since(began)), instructions);
         }
         // Counting what values take is cheap, but a launch is cheaper still.
         if began >= self.memory.1 + MEASURE_EVERY {

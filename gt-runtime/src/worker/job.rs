@@ -7,7 +7,8 @@ use gt_ir::backend::RunError;
 use gt_ir::{HostTensor, ValueId};
 
 use super::definition::Definition;
-use crate::ids::SessionId;
+use crate::clock::Time;
+use crate::ids::{Incarnation, SessionId};
 use crate::wire::Order;
 
 /// The data of a segment's inputs, or for each input why it has none.
@@ -35,6 +36,8 @@ pub enum Job {
         weight: u32,
         /// The user.
         user: u64,
+        /// The life of the client's connection.
+        life: Incarnation,
     },
     /// Carry out an order.
     Task(Task),
@@ -45,6 +48,15 @@ pub enum Job {
         /// The session.
         session: SessionId,
     },
+}
+
+impl Job {
+    /// Notes when it was added to the jobs. Zero if nobody wants to know.
+    pub(crate) fn since(&mut self, time: Time) {
+        if let Job::Task(task) = self {
+            task.since = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        }
+    }
 }
 
 /// An order that can run, with its template and data. The core itself handles the orders that

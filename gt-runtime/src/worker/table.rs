@@ -11,6 +11,8 @@ use gt_ir::ValueId;
 use gt_ir::backend::{RunError, WorkerStats};
 use gt_ir::verify::IdHash;
 
+use crate::spans::Origin;
+
 /// A value, or the error in its place.
 pub(super) enum Outcome {
     Ready(Value),
@@ -22,6 +24,8 @@ pub(super) enum Outcome {
 pub(super) struct Table {
     /// The client's name, which other clients of its user may see, and the user.
     pub(super) client: Option<(Arc<str>, u64)>,
+    /// Whose spans its work is, if somebody collects them.
+    pub(super) origin: Option<Arc<Origin>>,
     values: HashMap<u64, Outcome, IdHash>,
     pub(super) instructions: u64,
     pub(super) interpreted: u64,

@@ -180,6 +180,7 @@ fn packets() -> Vec<Packet> {
                 client: "s1 digits (pi, pid 7)".into(),
                 weight: 10,
                 user: 1 << 63,
+                life: Incarnation(5),
             })),
         ),
         packet(

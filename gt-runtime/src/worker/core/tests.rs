@@ -1,7 +1,7 @@
 //! The jobs that the core makes, message by message.
 
 use super::*;
-use crate::ids::RequestId;
+use crate::ids::{Incarnation, RequestId};
 use gt_ir::canonical::Bindings;
 use gt_ir::{DType, Shape, Type};
 
@@ -128,11 +128,15 @@ fn data_that_makes_no_sense_fails_its_value() {
     ]);
 }
 
+fn opened() -> ToWorker {
+    let (session, client, life) = (SessionId(1), "s1 digits".into(), Incarnation(1));
+    ToWorker::Open { session, client, user: 0, weight: 10, life }
+}
+
 #[test]
 fn a_session_ends_when_both_streams_have() {
     let end = || ToWorker::EndSession { session: SessionId(1) };
-    let open =
-        ToWorker::Open { session: SessionId(1), client: "s1 digits".into(), user: 0, weight: 10 };
+    let open = opened();
     check(&[
         (C, open, &["open s1 of s1 digits"]),
         (C, run(1, 0, 0, &[3]), &[]),
@@ -175,8 +179,7 @@ fn values_of_other_workers_wait_for_their_session_and_come_once() {
     let value = RESERVED + 1;
     let early = parcel(1, 1, value, 0);
     assert_eq!(core.arrive(early.clone(), &mut jobs), Some(early.clone()), "not open yet");
-    let open =
-        ToWorker::Open { session: SessionId(1), client: "s1 digits".into(), user: 0, weight: 10 };
+    let open = opened();
     core.handle(Stream::Control, open, 10, &mut jobs);
     assert_eq!(core.arrive(early, &mut jobs), None);
     // Its road fails, so it comes through the dispatcher, too.

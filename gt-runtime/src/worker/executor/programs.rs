@@ -13,6 +13,7 @@ use crate::clock::{self, Time};
 use crate::ids::SessionId;
 use crate::log::{Line, Log, Source, What};
 use crate::profile;
+use crate::spans::Words;
 use crate::wire::codec::cut;
 use crate::wire::{Doing, FromWorker, Moment, Planned};
 use crate::worker::at_once;
@@ -50,8 +51,9 @@ impl Executor {
             if let (Some(began), true) = (began, capture.is_on()) {
                 let end = began + Duration::from_nanos(planned.nanos);
                 let (of, n) = (Some((session, 0)), planned.instructions);
-                let made = interval(Doing::Compile, began, end);
-                capture.add(clock::now(), Moment { of, n, ..made });
+                let made = Moment { of, n, ..interval(Doing::Compile, began, end) };
+                let words = Words::Signals(defined.signals());
+                capture.add_of(clock::now(), made, table.origin.as_ref(), planned.key, words);
             }
             out.push(FromWorker::Planned { session, planned: Box::new(planned) });
         }

@@ -17,7 +17,7 @@ use crate::log::{Source, What};
 use crate::shutdown::Manner;
 use crate::wire::{Packet, Refusal};
 use crate::worker::end::{News, WorkerEnd};
-use crate::worker::executor::{Executor, nanoseconds};
+use crate::worker::executor::Executor;
 use crate::worker::faults::panic_text;
 use crate::worker::job::Job;
 use crate::worker::jobs::Jobs;
@@ -193,11 +193,9 @@ impl<'a> Registration<'a> {
     /// because waking it and being woken by it would take longer.
     fn hand_over(&mut self) {
         let (Parts { executor, orders, told, .. }, life) = (self.parts, self.n);
-        let since = self.parts.capture.now().map_or(0, nanoseconds);
+        let since = self.parts.capture.now().unwrap_or_default();
         for mut job in self.jobs.drain(..) {
-            if let Job::Task(task) = &mut job {
-                task.since = since;
-            }
+            job.since(since);
             if !job.is_quick() {
                 orders.add(life, job);
             } else if let Some(job) = orders.try_begin(life, job) {
