@@ -65,6 +65,24 @@ fn child_acknowledger() {
     }
 }
 
+/// Asks for the state and for events, again and again, and never takes an answer.
+#[test]
+fn child_silent_monitor() {
+    let Some(address) = child_address() else { return };
+    let uplink = Uplink::open(&context(), &address, LONG, &Entry::from_environment()).unwrap();
+    for life in clock::wall_nanos().. {
+        let role = if life % 2 == 0 { Role::Monitor } else { Role::Tracer(0) };
+        let (name, host, pid) = ("silent".into(), "here".into(), std::process::id());
+        let body = Body::Hello(Hello::new(role, Identity { name, host, pid }));
+        let incarnation = Incarnation(life);
+        if uplink.send(&Packet { stream: Stream::Control, incarnation, body }).unwrap()
+            != Sent::Queued
+        {
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
 /// The control connections of many clients of one process.
 struct Crowd {
     ctx: zmq::Context,
@@ -128,6 +146,13 @@ fn child_crowd() {
 #[test]
 fn a_client_that_acknowledges_what_it_never_took_delays_others_little() {
     let server = quick_beside("rogues::child_acknowledger", |_| ());
+    runs_a_chain(&*server.client(), 2.0);
+    server.end();
+}
+
+#[test]
+fn a_monitor_that_asks_without_end_and_never_reads_delays_others_little() {
+    let server = quick_beside("rogues::child_silent_monitor", |_| ());
     runs_a_chain(&*server.client(), 2.0);
     server.end();
 }
