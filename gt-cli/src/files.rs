@@ -23,7 +23,8 @@ pub(crate) fn read(path: &Path) -> Result<Bytes> {
     read_up_to(path, u64::MAX)
 }
 
-fn read_up_to(path: &Path, limit: u64) -> Result<Bytes> {
+/// As [`read`], unless there are more bytes than this.
+pub(crate) fn read_up_to(path: &Path, limit: u64) -> Result<Bytes> {
     let mut bytes = Vec::new();
     let said = || format!("cannot read {}", shown(path));
     let source: Box<dyn Read> = if is_dash(path) {
@@ -34,7 +35,7 @@ fn read_up_to(path: &Path, limit: u64) -> Result<Bytes> {
     source.take(limit.saturating_add(1)).read_to_end(&mut bytes).with_context(said)?;
     ensure!(
         bytes.len() as u64 <= limit,
-        "{} is larger than {limit} bytes, the limit of a tape",
+        "{} is larger than {limit} bytes, the limit of such a file",
         shown(path)
     );
     Ok(Bytes::from(bytes))

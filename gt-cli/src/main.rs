@@ -8,6 +8,8 @@ mod args;
 mod artifact;
 mod bench;
 mod boundary;
+#[cfg(test)]
+mod chance;
 mod clients;
 mod compile;
 mod completions;

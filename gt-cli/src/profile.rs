@@ -8,6 +8,9 @@ use gt_runtime::profile::{self, Profile};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+/// The most bytes of a profile: many times what a program writes.
+const MAX_BYTES: u64 = 1 << 30;
+
 pub(crate) fn profile(args: &ProfileArgs, is_json: bool) -> Result<()> {
     let program = Path::new(&args.program);
     if program.extension().is_some_and(|end| end == "json") {
@@ -44,7 +47,7 @@ fn temporary() -> PathBuf {
 }
 
 fn print(file: &Path, args: &ProfileArgs, is_json: bool) -> Result<()> {
-    let bytes = files::read(file)?;
+    let bytes = files::read_up_to(file, MAX_BYTES)?;
     let text = std::str::from_utf8(&bytes).context("this is no profile of GT: it is no text")?;
     let profile = Profile::from_json(text).map_err(anyhow::Error::msg)?;
     if is_json {
@@ -53,4 +56,63 @@ fn print(file: &Path, args: &ProfileArgs, is_json: bool) -> Result<()> {
     }
     news::print(profile.table(args.top).trim_end());
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gt_runtime::profile::{Kernel, Phase, Row};
+
+    fn sample() -> Profile {
+        let row =
+            |name: &str| Row { name: name.into(), calls: 3, nanos: 2e6, flops: 1e6, bytes: 1e3 };
+        let mut profile = Profile::default();
+        profile.program = "digits".into();
+        (profile.wall, profile.lost) = (5e6, 2);
+        profile.machine.threads = 2;
+        profile.phases = [Phase::Record, Phase::Wait].map(|phase| row(phase.name())).into();
+        profile.lines = vec![row("src/main.rs:3"), row("src/main.rs:9")];
+        profile.ops = vec![row("matmul")];
+        profile.signals = vec![row("step/forward")];
+        profile.kernels = vec![Kernel { row: row("k"), lines: vec!["src/main.rs:3".into()] }];
+        profile.memory.peak = 4096;
+        profile.memory.samples = vec![(1, 4096, "src/main.rs:3".into()), (9, 64, String::new())];
+        profile
+    }
+
+    #[test]
+    fn whatever_is_cut_flipped_or_mixed_in_a_profile_is_printed_or_an_error() {
+        let whole = sample().to_json().into_bytes();
+        let (mut chance, mut n_printed) = (crate::chance::Chance::new(9), 0);
+        for _ in 0..3000 {
+            let bytes = chance.damaged(&whole);
+            let Ok(text) = std::str::from_utf8(&bytes) else { continue };
+            match Profile::from_json(text) {
+                Ok(profile) => {
+                    assert!(profile.table(3).len() < 1_000_000);
+                    n_printed += 1;
+                }
+                Err(why) => assert!(why.starts_with("this is no profile of GT: "), "{why}"),
+            }
+        }
+        assert!((50..2500).contains(&n_printed), "{n_printed}");
+    }
+
+    #[test]
+    fn a_profile_writes_nothing_on_a_terminal_but_text() {
+        let mut profile = sample();
+        profile.lines[0].name = "\u{1b}[2Jx".into();
+        let table = Profile::from_json(&profile.to_json()).unwrap().table(9);
+        assert!(table.contains("?[2Jx") && !table.contains('\u{1b}'), "{table}");
+    }
+
+    #[test]
+    fn numbers_without_bounds_are_printed() {
+        let mut profile = sample();
+        for row in profile.lines.iter_mut().chain(&mut profile.phases) {
+            (row.calls, row.nanos, row.flops, row.bytes) = (u64::MAX, 1e308, -1e308, 1e308);
+        }
+        (profile.wall, profile.memory.peak) = (-1.0, u64::MAX);
+        assert!(profile.table(usize::MAX).len() < 1_000_000);
+    }
 }

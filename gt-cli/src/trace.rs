@@ -30,17 +30,30 @@ pub(crate) fn trace(args: &TraceArgs, is_json: bool) -> Result<()> {
     let stop = stopped.clone();
     let interrupt = Interrupt::watch(move || stop.store(true, Ordering::Relaxed))?;
     let mut out = Output::create(args)?;
+    let ended = record(&mut tracer, &mut out, args.events, &stopped);
+    let path = out.path.clone();
+    out.finish(is_json)?;
+    ended.with_context(|| format!("{} has the events so far", path.display()))?;
+    if interrupt.asked() {
+        bail!(Interrupted("the trace was stopped; the file has the events so far"));
+    }
+    Ok(())
+}
+
+/// Writes events until it is stopped, has enough, or the server answers no more.
+fn record(
+    tracer: &mut Tracer,
+    out: &mut Output,
+    most: Option<u64>,
+    stopped: &AtomicBool,
+) -> Result<()> {
     while !stopped.load(Ordering::Relaxed) {
         let Some(events) = tracer.next_events()? else { break };
-        out.add(&events, args.events)?;
-        if args.events.is_some_and(|most| out.n >= most) {
+        out.add(&events, most).with_context(|| format!("cannot write {}", out.path.display()))?;
+        if most.is_some_and(|most| out.n >= most) {
             break;
         }
         tracer.wait(EVERY)?;
-    }
-    out.finish(is_json)?;
-    if interrupt.asked() {
-        bail!(Interrupted("the trace was stopped; the file has the events so far"));
     }
     Ok(())
 }
@@ -65,7 +78,7 @@ impl Output {
         Ok(Output { path, file: BufWriter::new(file), n: 0, next: None, lost: 0 })
     }
 
-    fn add(&mut self, events: &Events, most: Option<u64>) -> Result<()> {
+    fn add(&mut self, events: &Events, most: Option<u64>) -> std::io::Result<()> {
         match self.next {
             None => self.file.write_all(events.head.as_bytes())?,
             Some(next) if events.first > next => {

@@ -15,6 +15,9 @@ use std::path::{Path, PathBuf};
 const MAX_LINE: u64 = 1 << 20;
 /// The most events of all files together.
 const MAX_EVENTS: usize = 2_000_000;
+/// The most notes, and the most characters of each.
+const MAX_NOTES: usize = 100;
+const MAX_NOTE: usize = 200;
 /// The latest time of an event, in microseconds: a year.
 const MAX_TIME: f64 = 3.2e13;
 
@@ -70,6 +73,18 @@ pub(super) struct Trace {
     pub(super) notes: Vec<String>,
 }
 
+impl Trace {
+    /// Adds a note, without the characters by which a file could write on a terminal what it likes.
+    /// There are a few notes at most.
+    fn note(&mut self, text: &str) {
+        if self.notes.len() < MAX_NOTES {
+            let text = text.trim_start_matches(['#', ' ']).trim_end();
+            let plain = |c: char| if c.is_control() { '?' } else { c };
+            self.notes.push(text.chars().take(MAX_NOTE).map(plain).collect());
+        }
+    }
+}
+
 /// Reads files of one run.
 pub(super) fn traces(paths: &[PathBuf]) -> Result<Trace> {
     let (mut trace, mut clocks) = (Trace::default(), Vec::new());
@@ -102,9 +117,9 @@ fn file(path: &Path, trace: &mut Trace) -> Result<(u128, usize)> {
         "this is no trace",
         "use a file of `gt-cli trace`, or a log with GT_LOG_FORMAT=json",
     );
-    let mut lines = Lines { from: BufReader::new(File::open(path)?), n: 0, text: String::new() };
+    let mut lines = Lines { from: BufReader::new(File::open(path)?), n: 0, bytes: Vec::new() };
     let head: Option<Head> = match lines.next()? {
-        Some(line) => serde_json::from_str(line).ok(),
+        Some(line) => serde_json::from_slice(line).ok(),
         None => None,
     };
     let Some(head) = head.filter(|head| head.gt_log == 1) else { return Err(what) };
@@ -113,20 +128,20 @@ fn file(path: &Path, trace: &mut Trace) -> Result<(u128, usize)> {
     loop {
         let n = lines.n + 1;
         let Some(line) = lines.next()? else { break };
-        if line.starts_with('#') {
-            trace.notes.push(line.trim_start_matches(['#', ' ']).trim_end().to_owned());
+        if line.starts_with(b"#") {
+            trace.note(&String::from_utf8_lossy(line));
             continue;
         }
-        let is_whole = line.ends_with('\n');
-        match serde_json::from_str::<Event>(line) {
+        let is_whole = line.ends_with(b"\n");
+        match serde_json::from_slice::<Event>(line) {
             Ok(event) if is_possible(&event) => trace.events.push(event),
             Ok(_) => bail!("line {n} has a time that no event has"),
             // The process was killed while it wrote.
-            Err(_) if !is_whole => trace.notes.push(format!("line {n}, the last, is cut off")),
+            Err(_) if !is_whole => trace.note(&format!("line {n}, the last, is cut off")),
             Err(error) => bail!("line {n} is no event: {error}"),
         }
         if trace.events.len() >= MAX_EVENTS {
-            trace.notes.push(format!("only the first {MAX_EVENTS} events are drawn"));
+            trace.note(&format!("only the first {MAX_EVENTS} events are drawn"));
             break;
         }
     }
@@ -142,16 +157,16 @@ fn is_possible(event: &Event) -> bool {
 struct Lines<R> {
     from: R,
     n: usize,
-    text: String,
+    bytes: Vec<u8>,
 }
 
 impl<R: BufRead> Lines<R> {
-    fn next(&mut self) -> Result<Option<&str>> {
-        self.text.clear();
+    fn next(&mut self) -> Result<Option<&[u8]>> {
+        self.bytes.clear();
         self.n += 1;
-        let read = (&mut self.from).take(MAX_LINE).read_line(&mut self.text);
+        let read = (&mut self.from).take(MAX_LINE).read_until(b'\n', &mut self.bytes);
         let n = read.with_context(|| format!("line {} cannot be read", self.n))?;
         ensure!((n as u64) < MAX_LINE, "line {} is longer than {MAX_LINE} bytes", self.n);
-        Ok((n > 0).then_some(self.text.as_str()))
+        Ok((n > 0).then_some(self.bytes.as_slice()))
     }
 }

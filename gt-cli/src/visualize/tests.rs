@@ -29,15 +29,28 @@ fn sample() -> String {
     .concat()
 }
 
+/// What a worker and a client say of themselves, beside what the server says.
+fn own() -> String {
+    [
+        sample(),
+        line(1000.0, "RECORD", "client", "s1", "Record", ",\"took\":20"),
+        line(1020.0, "WAIT", "client", "s1", "Wait", ",\"took\":490"),
+        line(1040.0, "QUEUE", "worker", "w1", "Queue", ",\"took\":10,\"session\":\"s1\""),
+        line(1050.0, "EXECUTE", "worker", "w1", "Launch", ",\"took\":380,\"session\":\"s1\""),
+        line(1440.0, "EXCHANGE", "worker", "w1", "Exchange", ",\"took\":9,\"bytes\":8"),
+    ]
+    .concat()
+}
+
 /// A file with this text, which goes with the test's folder.
-fn traced(name: &str, text: &str) -> anyhow::Result<read::Trace> {
+fn traced(name: &str, text: impl AsRef<[u8]>) -> anyhow::Result<read::Trace> {
     let path = file(name, text);
     let read = read::traces(std::slice::from_ref(&path));
     std::fs::remove_file(path).unwrap();
     read
 }
 
-fn file(name: &str, text: &str) -> PathBuf {
+fn file(name: &str, text: impl AsRef<[u8]>) -> PathBuf {
     let path = std::env::temp_dir().join(format!("gt-trace-{name}-{}", std::process::id()));
     std::fs::write(&path, text).unwrap();
     path
@@ -115,15 +128,7 @@ fn a_report_on_a_segment_that_began_before_the_trace_does_not_make_it_longer() {
 
 #[test]
 fn what_clients_and_workers_say_of_themselves_takes_the_place_of_reports() {
-    let own = [
-        sample(),
-        line(1000.0, "RECORD", "client", "s1", "Record", ",\"took\":20"),
-        line(1020.0, "WAIT", "client", "s1", "Wait", ",\"took\":490"),
-        line(1040.0, "QUEUE", "worker", "w1", "Queue", ",\"took\":10,\"session\":\"s1\""),
-        line(1050.0, "EXECUTE", "worker", "w1", "Launch", ",\"took\":380,\"session\":\"s1\""),
-        line(1440.0, "EXCHANGE", "worker", "w1", "Exchange", ",\"took\":9,\"bytes\":8"),
-    ];
-    let timeline = Timeline::of(traced("own", &own.concat()).unwrap());
+    let timeline = Timeline::of(traced("own", own()).unwrap());
     let kinds = |name: &str| -> Vec<Kind> {
         let lane = timeline.lanes.iter().find(|lane| lane.name == name).unwrap();
         lane.spans.iter().map(|span| span.kind).collect()
@@ -150,4 +155,37 @@ fn values_go_from_the_exchanges_of_a_worker_to_the_other_worker_of_its_session()
     // Of three, nobody knows which one received it.
     let arrows: Vec<_> = timeline.transfers.iter().map(|t| (t.from, t.to, t.bytes)).collect();
     assert_eq!(arrows, [(0, 2, 64)]);
+}
+
+#[test]
+fn whatever_is_cut_flipped_or_mixed_in_a_trace_is_drawn_or_an_error() {
+    let whole = own().into_bytes();
+    let (mut chance, mut n_drawn) = (crate::chance::Chance::new(7), 0);
+    for _ in 0..1500 {
+        let bytes = chance.damaged(&whole);
+        match traced("damaged", &bytes) {
+            Err(error) => assert!(!format!("{error:#}").is_empty()),
+            Ok(trace) => {
+                let timeline = Timeline::of(trace);
+                let drawn = [svg::draw(&timeline, "x"), html::page(&timeline, "x")];
+                assert!(drawn.iter().all(|text| text.len() < 1_000_000));
+                let events = perfetto::events(&timeline);
+                assert!(serde_json::from_str::<serde_json::Value>(&events).is_ok(), "{events}");
+                n_drawn += 1;
+            }
+        }
+    }
+    assert!((100..1400).contains(&n_drawn), "{n_drawn}");
+}
+
+#[test]
+fn a_file_writes_nothing_on_a_terminal_but_text() {
+    let text = own() + "# \u{1b}]0;owned\u{7} 3 events are missing\n";
+    let trace = traced("terminal", text).unwrap();
+    assert_eq!(trace.notes, ["?]0;owned? 3 events are missing"]);
+    let cut = [own().as_bytes(), b"{\"seq\":1,\"name\":\"\xe2\x82"].concat();
+    assert_eq!(traced("letter", cut).unwrap().notes, ["line 13, the last, is cut off"]);
+    let broken = [own().as_bytes(), b"{\"seq\":1,\"name\":\"\xe2\x82\"}\n"].concat();
+    let why = format!("{:#}", traced("broken", broken).err().unwrap());
+    assert!(why.contains("line 13 is no event"), "{why}");
 }

@@ -57,7 +57,8 @@ fn print(profile: &Profile, most: usize) -> String {
     if profile.lost > 0 {
         let _ = writeln!(out, "the timeline lacks the last {} spans", profile.lost);
     }
-    out
+    // A file may be anybody's, and must not write on the terminal what it likes.
+    out.replace(|c: char| c.is_control() && c != '\n', "?")
 }
 
 fn phases(out: &mut String, profile: &Profile) {
