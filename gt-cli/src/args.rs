@@ -95,8 +95,11 @@ Examples:
     gt-cli kill s3 --connect HOST:PORT
     gt-cli doctor
 
-`-` stands for standard input or output. Exit status: 0 for success, 1 for an error, 2 for a wrong
-command line, 130 after Ctrl-C.";
+`-` stands for standard input or output.
+
+Exit status: 0 for success, 1 for an error, 2 for a wrong command line, 130 after Ctrl-C. `launch`
+and `profile` end with the status of their program, and `diff` has 1 for different tapes and 2 for an
+error; the help of each command has more.";
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
@@ -162,10 +165,14 @@ pub(crate) struct KeysArgs {
 #[derive(Subcommand)]
 pub(crate) enum KeysCommand {
     /// List your key, the keys that your servers know, and the servers you trust (the default)
+    #[command(after_help = "Examples:\n  gt-cli keys list\n  gt-cli keys list --json")]
     List,
     /// Print your own public key, for users whose servers you connect to
+    #[command(after_help = "Examples:\n  gt-cli keys show\n  ssh head gt-cli keys show")]
     Show,
     /// Let programs with a key connect to your servers, in these roles
+    #[command(after_help = "Examples:\n  gt-cli keys add client KEY ann\n  \
+                            gt-cli keys add monitor,operator KEY bob at home")]
     Add {
         /// client, worker, monitor, operator, or several with commas. A worker sees the values of
         /// all clients, a monitor watches them, and an operator may end their sessions
@@ -179,12 +186,14 @@ pub(crate) enum KeysCommand {
         name: Vec<String>,
     },
     /// Let nobody connect with a key any more. Its connections end within a second or two
+    #[command(after_help = "Examples:\n  gt-cli keys revoke ann\n  gt-cli keys revoke KEY")]
     Revoke {
         /// The name, the key, or its fingerprint
         #[arg(value_name = "KEY|NAME")]
         which: String,
     },
     /// Trust the server at an address to have a key
+    #[command(after_help = "Examples:\n  gt-cli keys trust head:12345 KEY")]
     Trust {
         /// The address, as programs connect to it
         #[arg(value_name = "HOST:PORT")]
@@ -516,6 +525,9 @@ New programs of a user who has used the time for compiling wait; those that are 
 
 Ctrl-C ends the server at once, and its programs and workers are told. SIGTERM lets it take no new
 programs and waits for those that run, for the time of --drain; a second signal ends it at once.
+
+Exit status: 0 if its programs had ended in time after SIGTERM, 1 if it cannot listen or its sockets
+fail, 130 after Ctrl-C or a second signal.
 
 Metrics are not encrypted, and everyone who can reach the port can read them: names of programs and
 hosts, and numbers, but no values. /healthz is 200 while the server answers, /readyz while it has a

@@ -131,3 +131,59 @@ fn manifests_of_kubernetes_have_probes_and_start_commands_that_there_are() {
     }
     assert_eq!(n_probes, 3);
 }
+
+/// The lines of a help text that are command lines of `gt-cli`, without remarks and other programs.
+fn examples(help: &str) -> Vec<Vec<String>> {
+    let (_, examples) = help.split_once("Examples:\n").unwrap_or_default();
+    let commands = examples.lines().filter_map(|line| line.find("gt-cli ").map(|at| &line[at..]));
+    let first = |line: &str| {
+        let ends = ["    ", " | ", " > ", " && "].iter().filter_map(|end| line.find(end));
+        line[..ends.min().unwrap_or(line.len())].trim().to_owned()
+    };
+    let key = PublicKey([7; 32]).to_string();
+    let words = |line: &str| {
+        // A text in quotes is one word.
+        let parts: Vec<&str> = line.split('"').collect();
+        let plain: Vec<String> = parts
+            .iter()
+            .enumerate()
+            .map(|(n, part)| if n % 2 == 1 { part.replace(' ', "_") } else { (*part).to_owned() })
+            .collect();
+        let real = |word: &str| match word {
+            "KEY" => key.clone(),
+            "HOST:PORT" => "head:12345".to_owned(),
+            word => word.to_owned(),
+        };
+        plain.concat().split_whitespace().map(real).collect()
+    };
+    commands.map(|line| words(&first(line))).collect()
+}
+
+#[test]
+fn every_command_has_examples_which_are_command_lines_that_there_are() {
+    fn check(command: &Clap, n: &mut usize) {
+        let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        let examples = examples(&help);
+        let is_hidden = command.is_hide_set();
+        assert!(is_hidden || !examples.is_empty(), "{} has no examples", command.get_name());
+        for words in examples {
+            let words: Vec<&str> = words.iter().map(String::as_str).collect();
+            parses(&words, command.get_name());
+            *n += 1;
+        }
+        command.get_subcommands().for_each(|inner| check(inner, n));
+    }
+    let mut n = 0;
+    check(&Cli::definition(), &mut n);
+    assert!(n > 70, "{n}");
+}
+
+#[test]
+fn the_exit_status_is_in_the_help_and_in_the_guide() {
+    let help = Cli::definition().get_after_help().unwrap().to_string();
+    let guide = include_str!("../../../docs/guide/src/operating.md");
+    for status in ["0", "1", "2", "130"] {
+        assert!(help.contains(&format!("{status} ")), "{status}");
+        assert!(guide.contains(&format!("| {status} | ")), "{status}");
+    }
+}
