@@ -65,7 +65,7 @@ impl Cluster {
 }
 
 /// A process that is killed at the end.
-struct Kill(Child);
+pub(crate) struct Kill(pub(crate) Child);
 
 impl Drop for Kill {
     fn drop(&mut self) {
