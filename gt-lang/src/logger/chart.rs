@@ -1,12 +1,13 @@
 //! Curves drawn with letters.
 //!
 //! The chart fits a terminal of 80 columns: ten for the numbers beside it and 64 for the curves.
-//! Where two curves meet, the later one is drawn.
+//! Where two curves meet, the later one is drawn. Only curves that share an axis with the first are
+//! drawn; of the others the legend has the last values.
 
 use std::fmt::Write as _;
-use std::ops::Range;
 
 use super::Row;
+use super::panels::panels;
 
 const WIDTH: usize = 64;
 const HEIGHT: usize = 12;
@@ -23,11 +24,12 @@ pub(super) fn line(curves: &[String], row: &Row) -> String {
     out + "\n"
 }
 
-/// All curves over all steps: each column of letters has the mean of its points.
+/// The curves of the first axis over all steps: each column of letters has the mean of its points.
 pub(super) fn draw(curves: &[String], rows: &[Row], colors: bool) -> String {
-    let Some((low, high)) = bounds(rows, 1..usize::MAX) else { return String::new() };
+    let Some(panel) = panels(curves, rows).into_iter().next() else { return String::new() };
+    let (low, high) = (panel.low, panel.high);
     let mut grid = vec![vec![None; WIDTH]; HEIGHT];
-    for curve in 0..curves.len() {
+    for &curve in &panel.curves {
         for (column, mean) in means(rows, curve + 1).into_iter().enumerate() {
             let Some(mean) = mean else { continue };
             let share = if high > low { (high - mean) / (high - low) } else { 0.5 };
@@ -49,7 +51,8 @@ pub(super) fn draw(curves: &[String], rows: &[Row], colors: bool) -> String {
     for (i, curve) in curves.iter().enumerate() {
         let value = rows.iter().rev().filter_map(|row| row.get(i + 1)).find(|v| !v.is_nan());
         let value = value.map_or("-".to_owned(), |value| format!("{value:.4}"));
-        let _ = write!(out, "{:>12}{} {curve} {value}", "", paint(i, colors));
+        let mark = if panel.curves.contains(&i) { paint(i, colors) } else { " ".to_owned() };
+        let _ = write!(out, "{:>12}{mark} {curve} {value}", "");
     }
     out + "\n"
 }
@@ -62,17 +65,6 @@ fn paint(curve: usize, colors: bool) -> String {
     } else {
         mark.into()
     }
-}
-
-/// The smallest and largest value in these columns of the rows.
-pub(super) fn bounds(rows: &[Row], columns: Range<usize>) -> Option<(f64, f64)> {
-    let (first, n) = (columns.start, columns.len());
-    let all = rows.iter().flat_map(|row| row.iter().skip(first).take(n));
-    let all = all.copied().filter(|v| v.is_finite());
-    all.fold(None, |bounds, v| {
-        let (low, high) = bounds.unwrap_or((v, v));
-        Some((v.min(low), v.max(high)))
-    })
 }
 
 /// The mean of a curve's points in each column.

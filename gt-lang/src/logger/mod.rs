@@ -1,12 +1,12 @@
 //! `RunLogger`: the curves of a training run, live in the terminal and afterwards as a picture and
-//! a table.
+//! a table. [`TensorBoard`] writes event files; a [`Tracker`] takes what a run tells elsewhere.
 //!
 //! Guarantees: in a terminal a chart is drawn over itself at each interval, in colors unless
 //! `NO_COLOR` is set; elsewhere each interval prints one line. What is printed goes to the error
 //! stream, so that a program's output stays its own. `run.csv` and `run.svg` are replaced as
 //! wholes. A logger is part of a checkpoint: a run that goes on has the curve from its beginning.
 //!
-//! Does not: read a clock, or tensors; numbers are given to it.
+//! Does not: read a clock (event files have times, and do), or tensors; numbers are given to it.
 //!
 //! ```no_run
 //! # extern crate gt_lang as gt;
@@ -21,19 +21,24 @@
 //! ```
 
 mod chart;
+mod panels;
 mod picture;
+mod tensorboard;
 #[cfg(test)]
 mod tests;
+mod tracker;
 
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use gt_ir::{Dim, HostTensor, Shape};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::io::InFile;
 use crate::io::csv::{self, Table};
 use crate::state::{Commit, Misfits, StateDict, Stateful, data_error};
+pub use tensorboard::TensorBoard;
+pub use tracker::Tracker;
 
 /// How what is logged is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +62,10 @@ pub struct RunLogger {
     out: Box<dyn Write + Send>,
     /// Lines of the chart drawn last, to draw over.
     drawn: usize,
+    /// Who is told as well.
+    others: Vec<Box<dyn Tracker>>,
+    /// The first error of those, until it is told.
+    failed: Option<Error>,
 }
 
 impl RunLogger {
@@ -82,28 +91,59 @@ impl RunLogger {
             look,
             out: Box::new(std::io::stderr()),
             drawn: 0,
+            others: Vec::new(),
+            failed: None,
         })
     }
 
+    /// The logger with another tracker, which is told the same: all points, also of names that are
+    /// no curve's here, and histograms and images.
+    #[must_use]
+    pub fn also(mut self, tracker: impl Tracker + 'static) -> RunLogger {
+        self.others.push(Box::new(tracker));
+        self
+    }
+
     /// Adds a point: values by the names of their curves. Names that are no curve's are left out.
+    /// An error of another tracker is told by the next [`RunLogger::save`].
+    #[track_caller]
     pub fn log(&mut self, step: u64, values: &[(&str, f64)]) {
+        self.tell(|tracker| tracker.scalars(step, values));
         let value = |curve: &String| values.iter().find(|(name, _)| name == curve);
         let found = self.curves.iter().map(|curve| value(curve).map_or(f64::NAN, |(_, v)| *v));
         self.rows.push([step as f64].into_iter().chain(found).collect());
         if self.rows.len().is_multiple_of(self.every) {
             self.show();
+            self.tell(|tracker| tracker.flush());
         }
+    }
+
+    /// Tells the other trackers.
+    #[track_caller]
+    fn tell(&mut self, mut what: impl FnMut(&mut dyn Tracker) -> Result<()>) {
+        for tracker in &mut self.others {
+            if let Err(error) = what(&mut **tracker) {
+                self.failed.get_or_insert(error);
+            }
+        }
+    }
+
+    /// The first error of another tracker that was not told.
+    fn failure(&mut self) -> Result<()> {
+        self.failed.take().map_or(Ok(()), Err)
     }
 
     /// Writes `run.csv` and `run.svg`.
     ///
     /// # Errors
-    /// A file cannot be written.
+    /// A file cannot be written, or another tracker has failed.
     #[track_caller]
-    pub fn save(&self) -> Result<()> {
+    pub fn save(&mut self) -> Result<()> {
+        self.tell(|tracker| tracker.flush());
         let columns = ["step".to_owned()].into_iter().chain(self.curves.iter().cloned()).collect();
         csv::save(self.folder.join("run.csv"), &Table { columns, values: self.points()? })?;
-        picture::save(&self.folder.join("run.svg"), &self.curves, &self.rows)
+        picture::save(&self.folder.join("run.svg"), &self.curves, &self.rows)?;
+        self.failure()
     }
 
     /// Shows what came since the last interval, and saves.
@@ -143,6 +183,27 @@ impl RunLogger {
             Ok(points) => Ok(points),
             Err(error) => Err(data_error(format!("logger: {}", error.message))),
         }
+    }
+}
+
+impl Tracker for RunLogger {
+    fn scalars(&mut self, step: u64, values: &[(&str, f64)]) -> Result<()> {
+        self.log(step, values);
+        self.failure()
+    }
+
+    fn histogram(&mut self, step: u64, name: &str, values: &HostTensor) -> Result<()> {
+        self.tell(|tracker| tracker.histogram(step, name, values));
+        self.failure()
+    }
+
+    fn image(&mut self, step: u64, name: &str, image: &HostTensor) -> Result<()> {
+        self.tell(|tracker| tracker.image(step, name, image));
+        self.failure()
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        self.save()
     }
 }
 

@@ -8,7 +8,7 @@ use plotters::coord::Shift;
 use plotters::prelude::*;
 
 use super::Row;
-use super::chart::bounds;
+use super::panels::{Panel, panels};
 use crate::error::Result;
 use crate::io::{InFile, atomic};
 
@@ -31,48 +31,16 @@ const COLORS: [RGBColor; 6] = [
     RGBColor(0xe6, 0x9f, 0x00),
     RGBColor(0x56, 0xb4, 0xe9),
 ];
-/// How many times as large the values of a curve may be as those of another one in its panel.
-const RATIO: f64 = 20.0;
-
-/// Curves of similar values, by their numbers.
-struct Panel {
-    curves: Vec<usize>,
-    low: f64,
-    high: f64,
-}
 
 /// Writes the picture, unless there is no point to draw.
 #[track_caller]
 pub(super) fn save(path: &Path, curves: &[String], rows: &[Row]) -> Result<()> {
-    let panels = panels(curves.len(), rows);
+    let panels = panels(curves, rows);
     if panels.is_empty() {
         return Ok(());
     }
     let svg = draw(curves, rows, &panels).in_file(path)?;
     atomic::write(path, |file| file.write_all(svg.as_bytes()))
-}
-
-/// The panels of the picture. A curve shares the first panel whose largest value is not much larger
-/// or smaller than its own: a learning rate of 1e-3 beside a loss of 2 would be a flat line.
-fn panels(n_curves: usize, rows: &[Row]) -> Vec<Panel> {
-    let mut panels: Vec<Panel> = Vec::new();
-    for curve in 0..n_curves {
-        let Some((low, high)) = bounds(rows, curve + 1..curve + 2) else { continue };
-        let size = |low: f64, high: f64| low.abs().max(high.abs());
-        let own = size(low, high);
-        let is_like = |panel: &&mut Panel| {
-            let other = size(panel.low, panel.high);
-            own == 0.0 || own <= RATIO * other && other <= RATIO * own
-        };
-        match panels.iter_mut().find(is_like) {
-            Some(panel) => {
-                panel.curves.push(curve);
-                (panel.low, panel.high) = (panel.low.min(low), panel.high.max(high));
-            }
-            None => panels.push(Panel { curves: vec![curve], low, high }),
-        }
-    }
-    panels
 }
 
 /// The picture as text: a panel below the other, each with its own axis of values and a legend
@@ -102,7 +70,7 @@ fn draw_panel(
     rows: &[Row],
     panel: &Panel,
 ) -> std::result::Result<(), Box<dyn Error>> {
-    let &Panel { low, high, .. } = panel;
+    let Panel { low, high, .. } = *panel;
     let step = |row: Option<&Row>| row.and_then(|row| row.first()).copied().unwrap_or(0.0);
     let (first, last) = (step(rows.first()), step(rows.last()));
     // A single point, or values all alike, still need room.

@@ -103,3 +103,41 @@ fn files_and_going_on() {
     one.finish().unwrap();
     logger(folder.path(), Look::Lines).0.finish().unwrap();
 }
+
+/// Keeps what it is told, and fails from a step on.
+#[derive(Clone, Default)]
+struct Kept(Arc<Mutex<Vec<String>>>, Option<u64>);
+
+impl Tracker for Kept {
+    fn scalars(&mut self, step: u64, values: &[(&str, f64)]) -> Result<()> {
+        if self.1.is_some_and(|bad| step >= bad) {
+            return Err(data_error(format!("no room for step {step}")));
+        }
+        self.0.lock().unwrap().push(format!("{step} {values:?}"));
+        Ok(())
+    }
+    fn image(&mut self, step: u64, name: &str, image: &HostTensor) -> Result<()> {
+        self.0.lock().unwrap().push(format!("{step} {name} {}", image.ty()));
+        Ok(())
+    }
+}
+
+#[test]
+fn other_trackers_are_told_the_same_and_their_errors_come_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let (kept, full) = (Kept::default(), Kept(Arc::default(), Some(2)));
+    let log = logger(folder.path(), Look::Lines).0.also(kept.clone());
+    let mut log = log.also(TensorBoard::new(folder.path()).unwrap()).also(full.clone());
+    log.log(0, &[("loss", 1.0), ("lr", 0.5)]);
+    log.image(0, "digit", &HostTensor::scalar(0_u8)).unwrap_err();
+    log.histogram(0, "digit", &HostTensor::scalar(0_u8)).unwrap();
+    log.log(2, &[("loss", 0.5)]);
+    log.log(3, &[("loss", 0.25)]);
+    let error = log.save().unwrap_err();
+    assert_eq!(error.message(), "no room for step 2");
+    log.save().unwrap();
+    let told = kept.0.lock().unwrap().clone();
+    assert_eq!(told[..2], ["0 [(\"loss\", 1.0), (\"lr\", 0.5)]", "0 digit u8[]"]);
+    assert_eq!((told.len(), full.0.lock().unwrap().len()), (4, 2));
+    assert!(folder.path().join("run.svg").exists());
+}
