@@ -6,6 +6,8 @@
 mod binary;
 mod csv;
 mod doors;
+mod gguf;
+mod idx;
 mod npy;
 mod program;
 mod pth;
@@ -36,6 +38,8 @@ pub const TARGETS: &[Target] = &[
     Target { name: "doors",       check: doors::check,       seeds: doors::seeds },
     Target { name: "replay",      check: replay::check,      seeds: Vec::new },
     Target { name: "npy",         check: npy::check,         seeds: npy::seeds },
+    Target { name: "gguf",        check: gguf::check,        seeds: gguf::seeds },
+    Target { name: "idx",         check: idx::check,         seeds: idx::seeds },
     Target { name: "safetensors", check: safetensors::check, seeds: safetensors::seeds },
     Target { name: "csv",         check: csv::check,         seeds: csv::seeds },
     Target { name: "pth",         check: pth::check,         seeds: pth::seeds },

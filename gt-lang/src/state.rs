@@ -128,6 +128,33 @@ impl StateDict {
         StateDict { entries: self.entries.iter().filter_map(inside).collect() }
     }
 
+    /// The tensors under other names, as a model written elsewhere needs. Those for which the
+    /// function gives no name are left out.
+    ///
+    /// ```no_run
+    /// # extern crate gt_lang as gt;
+    /// # use gt::prelude::*;
+    /// let state = io::safetensors::load("bert.safetensors")?;
+    /// let state = state.renamed(|name| Some(name.replace("gamma", "weight")))?;
+    /// # Ok::<(), gt::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Two tensors would have one name.
+    #[track_caller]
+    pub fn renamed(&self, mut name: impl FnMut(&str) -> Option<String>) -> Result<StateDict> {
+        let (mut renamed, mut olds) = (StateDict::new(), BTreeMap::new());
+        for (old, value) in &self.entries {
+            let Some(new) = name(old) else { continue };
+            if let Some(first) = olds.insert(new.clone(), old) {
+                let what = format!("state: `{first}` and `{old}` both become `{new}`");
+                return Err(data_error(what).hint("leave one out by `None`"));
+            }
+            renamed.insert(new, value.clone());
+        }
+        Ok(renamed)
+    }
+
     /// Names and tensors, in the order of names.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &HostTensor)> {
         self.entries.iter().map(|(name, value)| (name.as_str(), value))

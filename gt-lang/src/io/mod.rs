@@ -1,4 +1,5 @@
-//! Files: safetensors, npy and npz, csv, PyTorch's `.pth`, and checkpoints of whole training runs.
+//! Files: safetensors, npy and npz, csv, PyTorch's `.pth`, `llama.cpp`'s GGUF, images in
+//! the formats of MNIST and CIFAR, and checkpoints of whole training runs.
 //!
 //! Guarantees: what is read is checked before it is believed: a file that is damaged, cut off or
 //! made to harm gives an error that names the file and what is wrong, never a panic, and no more
@@ -10,7 +11,10 @@
 
 pub(crate) mod atomic;
 pub mod checkpoint;
+pub mod cifar;
 pub mod csv;
+pub mod gguf;
+pub mod idx;
 mod mmap;
 pub mod npy;
 pub mod pth;

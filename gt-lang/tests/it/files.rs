@@ -227,7 +227,7 @@ fn tables() {
 }
 
 /// Bytes with one to four of them changed, or an end cut off, or both.
-fn damaged(whole: &[u8], source: &mut Source<'_>) -> Vec<u8> {
+pub(crate) fn damaged(whole: &[u8], source: &mut Source<'_>) -> Vec<u8> {
     let mut bytes = whole.to_vec();
     if source.chance(1, 2) {
         bytes.truncate(source.below(whole.len()));

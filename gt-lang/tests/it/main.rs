@@ -11,6 +11,7 @@ mod fft;
 mod files;
 mod filetests;
 mod foreign;
+mod formats;
 mod freezing;
 mod functional;
 mod gradient_hooks;

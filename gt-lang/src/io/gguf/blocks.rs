@@ -1,0 +1,98 @@
+//! Quantized numbers: blocks of small integers with common scales, as `ggml` lays them out.
+
+use half::f16;
+
+/// A kind of quantized numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Quant {
+    /// 32 numbers of 4 bits, a scale.
+    Q4_0,
+    /// 32 numbers of 8 bits, a scale.
+    Q8_0,
+    /// 256 numbers of 4 bits; for each 32 a scale and a smallest number, of 6 bits.
+    Q4K,
+    /// 256 numbers of 6 bits; for each 16 a scale, of 8 bits.
+    Q6K,
+}
+
+impl Quant {
+    /// The numbers of a block, and its bytes.
+    pub(super) const fn block(self) -> (usize, usize) {
+        match self {
+            Quant::Q4_0 => (32, 18),
+            Quant::Q8_0 => (32, 34),
+            Quant::Q4K => (256, 144),
+            Quant::Q6K => (256, 210),
+        }
+    }
+
+    /// The numbers of whole blocks, in order.
+    pub(super) fn dequantize(self, bytes: &[u8], out: &mut impl FnMut(f32)) {
+        let one = match self {
+            Quant::Q4_0 => q4_0,
+            Quant::Q8_0 => q8_0,
+            Quant::Q4K => q4_k,
+            Quant::Q6K => q6_k,
+        };
+        for block in bytes.chunks_exact(self.block().1) {
+            one(block, &mut |number| out(number));
+        }
+    }
+}
+
+/// A scale: two bytes at this place.
+fn scale(block: &[u8], at: usize) -> f32 {
+    f16::from_le_bytes([block[at], block[at + 1]]).to_f32()
+}
+
+fn q8_0(block: &[u8], out: &mut dyn FnMut(f32)) {
+    let d = scale(block, 0);
+    block[2..].iter().for_each(|q| out(d * f32::from(q.cast_signed())));
+}
+
+/// The low halves of the bytes come first, then the high ones.
+fn q4_0(block: &[u8], out: &mut dyn FnMut(f32)) {
+    let d = scale(block, 0);
+    let number = |q: u8| d * (f32::from(q) - 8.0);
+    block[2..].iter().for_each(|q| out(number(q & 15)));
+    block[2..].iter().for_each(|q| out(number(q >> 4)));
+}
+
+fn q4_k(block: &[u8], out: &mut dyn FnMut(f32)) {
+    let (d, least) = (scale(block, 0), scale(block, 2));
+    let (scales, quants) = block[4..].split_at(12);
+    for (i, quants) in quants.chunks_exact(32).enumerate() {
+        for (part, shift) in [(2 * i, 0), (2 * i + 1, 4)] {
+            let (factor, minimum) = scale_and_minimum(scales, part);
+            let (d, least) = (d * f32::from(factor), least * f32::from(minimum));
+            quants.iter().for_each(|q| out(d * f32::from(q >> shift & 15) - least));
+        }
+    }
+}
+
+/// Scale and smallest number of a part of a block of `Q4_K`: eight of 6 bits each in 12 bytes.
+fn scale_and_minimum(scales: &[u8], part: usize) -> (u8, u8) {
+    if part < 4 {
+        return (scales[part] & 63, scales[part + 4] & 63);
+    }
+    let low = scales[part + 4];
+    (low & 15 | scales[part - 4] >> 6 << 4, low >> 4 | scales[part] >> 6 << 4)
+}
+
+/// Each half of a block has 64 bytes of low bits, 32 of high ones, and 8 scales.
+fn q6_k(block: &[u8], out: &mut dyn FnMut(f32)) {
+    let d = scale(block, 208);
+    for half in 0..2 {
+        let low = &block[64 * half..][..64];
+        let high = &block[128 + 32 * half..][..32];
+        let scales = &block[192 + 8 * half..][..8];
+        for quarter in 0..4 {
+            let (from, shift) = (32 * (quarter % 2), 4 * (quarter / 2));
+            for i in 0..32 {
+                let bits = low[from + i] >> shift & 15 | (high[i] >> (2 * quarter) & 3) << 4;
+                let factor = d * f32::from(scales[2 * quarter + i / 16].cast_signed());
+                out(factor * (f32::from(bits) - 32.0));
+            }
+        }
+    }
+}
