@@ -1,19 +1,19 @@
 //! `DataLoader`: batches of a dataset, epoch after epoch.
 //!
-//! Guarantees: the order depends on seed and epoch alone, never on timing; a loader restored from a
-//! state goes on with the very next batch; an example that cannot be read ends the epoch with its
-//! error, in place of its batch.
+//! Guarantees: the order depends on seed and epoch alone, never on timing or the number of threads;
+//! a loader restored from a state goes on with the very next batch; an example that cannot be read
+//! ends the epoch with its error, in place of its batch.
 
-use std::panic::Location;
 use std::sync::Arc;
 
+use super::batches::{Batches, Position, number};
+use super::collate::{Collate, Example, Stack};
 use super::order::Order;
-use super::prefetch::Prefetch;
+use super::prefetch::{Made, Maker, Prefetch};
+use super::sampler::{BatchSampler, Last, Sampler, Shuffle};
 use super::{Dataset, unplaced};
-use crate::core::DynTensor;
 use crate::error::Result;
-use crate::state::{Commit, Misfits, StateDict, Stateful, data_error};
-use gt_ir::{Dim, HostTensor, Shape, Type};
+use crate::state::{Commit, StateDict, Stateful, data_error};
 
 /// How a [`DataLoader`] goes through its dataset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,32 +24,17 @@ pub struct LoaderConfig {
     pub shuffle: Shuffle,
     /// What becomes of a last batch that is smaller.
     pub last: Last,
-    /// Batches that a thread makes ahead of the program; with 0 there is no thread.
+    /// Batches that are made ahead of the program; with 0 they are made when they are asked for.
     pub prefetch: usize,
-}
-
-/// The order of the examples.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shuffle {
-    /// As they are numbered.
-    Off,
-    /// Another one each epoch, decided by this seed.
-    Seed(u64),
-}
-
-/// A last batch that is smaller than the others.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Last {
-    /// It comes, too. Its other shape makes another plan.
-    #[default]
-    Keep,
-    /// It is left out: PyTorch's `drop_last=True`.
-    Drop,
+    /// Threads that make them, at most one for each batch ahead: PyTorch's `num_workers`. Batches
+    /// come in the same order from any number.
+    pub threads: usize,
 }
 
 impl Default for LoaderConfig {
     fn default() -> Self {
-        LoaderConfig { batch_size: 1, shuffle: Shuffle::Off, last: Last::Keep, prefetch: 2 }
+        let (shuffle, last) = (Shuffle::Off, Last::Keep);
+        LoaderConfig { batch_size: 1, shuffle, last, prefetch: 2, threads: 1 }
     }
 }
 
@@ -57,12 +42,33 @@ impl Default for LoaderConfig {
 pub struct DataLoader {
     dataset: Arc<dyn Dataset>,
     config: LoaderConfig,
-    epoch: u64,
-    /// Batches of this epoch that were handed out.
-    batch: u64,
-    /// Whether the epoch is one that a state has restored, and [`DataLoader::epoch`] goes on with
-    /// it.
-    restored: bool,
+    choice: Choice,
+    collate: Arc<dyn Collate>,
+    position: Position,
+}
+
+/// Which examples make the batches.
+enum Choice {
+    /// Those of a sampler, so many at a time.
+    Examples(Arc<dyn Sampler>),
+    /// As they are given.
+    Batches(Arc<dyn BatchSampler>),
+}
+
+/// The batches of one epoch, by their numbers.
+enum Plan {
+    Order(Order, usize),
+    Batches(Vec<Vec<usize>>),
+}
+
+impl Plan {
+    /// The examples of a batch.
+    fn batch(&self, i: usize) -> Vec<usize> {
+        match self {
+            Plan::Order(order, size) => order.part(i.saturating_mul(*size), *size),
+            Plan::Batches(batches) => batches.get(i).cloned().unwrap_or_default(),
+        }
+    }
 }
 
 impl DataLoader {
@@ -72,19 +78,54 @@ impl DataLoader {
     /// Batches of no examples are asked for.
     #[track_caller]
     pub fn new(dataset: impl Dataset, config: LoaderConfig) -> Result<DataLoader> {
-        if config.batch_size == 0 {
-            let error = data_error("data loader: `batch_size` is 0".to_owned());
-            return Err(error.hint("a batch has at least one example"));
-        }
-        Ok(DataLoader { dataset: Arc::new(dataset), config, epoch: 0, batch: 0, restored: false })
+        check_batch_size(config.batch_size)?;
+        let choice = Choice::Examples(config.shuffle.sampler(dataset.len()));
+        let (collate, position) = (Arc::new(Stack), Position::default());
+        Ok(DataLoader { dataset: Arc::new(dataset), config, choice, collate, position })
+    }
+
+    /// The loader with the examples of a sampler, in place of those that `shuffle` says.
+    #[must_use]
+    pub fn with_sampler(self, sampler: impl Sampler) -> DataLoader {
+        DataLoader { choice: Choice::Examples(Arc::new(sampler)), ..self }
+    }
+
+    /// The loader with the batches of a sampler, in place of those that `batch_size`, `shuffle` and
+    /// `last` say.
+    #[must_use]
+    pub fn with_batch_sampler(self, sampler: impl BatchSampler) -> DataLoader {
+        DataLoader { choice: Choice::Batches(Arc::new(sampler)), ..self }
+    }
+
+    /// The loader with batches made in another way than by stacking the tensors of their examples:
+    /// PyTorch's `collate_fn`.
+    ///
+    /// ```no_run
+    /// # extern crate gt_lang as gt;
+    /// # use gt::prelude::*;
+    /// use gt::data::{Example, array};
+    /// # fn f(dataset: impl Dataset) -> Result<()> {
+    /// // The numbers of the examples only.
+    /// let numbers = |examples: &[Example]| {
+    ///     let numbers: Vec<i64> = examples.iter().map(|example| example.index as i64).collect();
+    ///     Ok(vec![array(numbers, [examples.len()])?])
+    /// };
+    /// let loader = DataLoader::new(dataset, LoaderConfig::default())?.with_collate(numbers);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn with_collate(self, collate: impl Collate) -> DataLoader {
+        DataLoader { collate: Arc::new(collate), ..self }
     }
 
     /// The number of batches of an epoch.
     pub fn len(&self) -> usize {
-        let (n, size) = (self.dataset.len(), self.config.batch_size);
-        match self.config.last {
-            Last::Keep => n.div_ceil(size),
-            Last::Drop => n / size,
+        match &self.choice {
+            Choice::Examples(sampler) => {
+                n_batches(sampler.len(), self.config.batch_size, self.config.last)
+            }
+            Choice::Batches(sampler) => sampler.len(),
         }
     }
 
@@ -95,7 +136,7 @@ impl DataLoader {
 
     /// The number of the current epoch, from 0.
     pub fn epoch_number(&self) -> u64 {
-        self.epoch
+        self.position.epoch
     }
 
     /// The batches of the next epoch. The first call after a state was restored gives the rest of
@@ -105,9 +146,7 @@ impl DataLoader {
     /// [`DataLoader::rest`] goes on with it.
     #[track_caller]
     pub fn epoch(&mut self) -> Batches<'_> {
-        if !self.restored && self.batch > 0 {
-            (self.epoch, self.batch) = (self.epoch + 1, 0);
-        }
+        self.position.begin();
         self.rest()
     }
 
@@ -115,52 +154,34 @@ impl DataLoader {
     /// none is left.
     #[track_caller]
     pub fn rest(&mut self) -> Batches<'_> {
-        self.restored = false;
-        let start = usize::try_from(self.batch).unwrap_or(usize::MAX);
-        let order = match self.config.shuffle {
-            Shuffle::Off => Order::plain(self.dataset.len()),
-            Shuffle::Seed(seed) => Order::shuffled(self.dataset.len(), seed, self.epoch),
+        let start = self.position.go_on();
+        let (epoch, n) = (self.position.epoch, self.len());
+        let plan = Arc::new(match &self.choice {
+            Choice::Examples(sampler) => Plan::Order(sampler.order(epoch), self.config.batch_size),
+            Choice::Batches(sampler) => Plan::Batches(sampler.batches(epoch)),
+        });
+        let maker = |_| -> Maker {
+            let (dataset, collate, plan) =
+                (self.dataset.clone(), self.collate.clone(), plan.clone());
+            Box::new(move |i| Some(batch(&*dataset, &*collate, &plan.batch(i))))
         };
-        let (dataset, size) = (self.dataset.clone(), self.config.batch_size);
-        let make = move |i: usize| batch(&*dataset, &order.part(i.saturating_mul(size), size));
-        let prefetch = Prefetch::new(start..self.len().max(start), self.config.prefetch, make);
-        Batches { loader: self, prefetch, failed: false, at: Location::caller() }
+        let makers = (0..self.config.threads.max(1)).map(maker).collect();
+        let prefetch = Prefetch::new(&(start..n.max(start)), self.config.prefetch, makers);
+        Batches::new(&mut self.position, prefetch)
     }
-}
 
-/// An iterator over the batches of an epoch: the tensors of each batch, in the current session.
-pub struct Batches<'a> {
-    loader: &'a mut DataLoader,
-    prefetch: Prefetch,
-    failed: bool,
-    /// Where the epoch began: what stands nowhere in the program stands there.
-    at: &'static Location<'static>,
-}
-
-impl Iterator for Batches<'_> {
-    type Item = Result<Vec<DynTensor>>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        if self.failed {
-            return None;
-        }
-        match self.prefetch.next() {
-            Some(Ok(tensors)) => {
-                self.loader.batch += 1;
-                let upload = |tensor| DynTensor::from_host_at(tensor, self.at);
-                Some(Ok(tensors.into_iter().map(upload).collect()))
-            }
-            Some(Err(error)) => {
-                self.failed = true;
-                Some(Err(error.or_at(self.at)))
-            }
-            None => {
-                (self.loader.epoch, self.loader.batch) = (self.loader.epoch + 1, 0);
-                // The next call would be of the next epoch.
-                self.failed = true;
-                None
-            }
-        }
+    /// What must be the same for the order to go on.
+    fn fixed(&self) -> [(&'static str, i64); 3] {
+        let (batch_size, seed) = match &self.choice {
+            Choice::Examples(sampler) => (self.config.batch_size, sampler.seed()),
+            // The sizes are the sampler's.
+            Choice::Batches(sampler) => (0, sampler.seed()),
+        };
+        [
+            ("examples", number(self.dataset.len())),
+            ("batch_size", number(batch_size)),
+            ("seed", seed.map_or(-1, u64::cast_signed)),
+        ]
     }
 }
 
@@ -168,81 +189,47 @@ impl Iterator for Batches<'_> {
 /// checked.
 impl Stateful for DataLoader {
     fn state_dict(&self) -> Result<StateDict> {
-        let mut state = StateDict::new();
-        state.insert_number("epoch", self.epoch.cast_signed());
-        state.insert_number("batch", self.batch.cast_signed());
-        for (name, value) in self.fixed() {
-            state.insert_number(name, value);
-        }
-        Ok(state)
+        Ok(self.position.state_dict(&self.fixed()))
     }
 
     fn prepare<'a>(&'a mut self, state: &StateDict) -> Result<Commit<'a>> {
-        let mut wanted = vec!["epoch", "batch"];
-        wanted.extend(self.fixed().iter().map(|(name, _)| *name));
-        let mut misfits = Misfits::names("data loader", state, &wanted);
-        for (name, value) in self.fixed() {
-            let saved: Option<i64> = state.number(name).ok();
-            if saved.is_some_and(|saved| saved != value) {
-                misfits.push(format!("{name}: is {value}, but was {}", saved.unwrap_or_default()));
-            }
+        let fixed = self.fixed();
+        self.position.prepare(&fixed, state)
+    }
+}
+
+/// Batches of an epoch of so many examples.
+pub(super) fn n_batches(n: usize, size: usize, last: Last) -> usize {
+    match last {
+        Last::Keep => n.div_ceil(size),
+        Last::Drop => n / size,
+    }
+}
+
+#[track_caller]
+pub(super) fn check_batch_size(size: usize) -> Result<()> {
+    if size > 0 {
+        return Ok(());
+    }
+    let error = data_error("data loader: `batch_size` is 0".to_owned());
+    Err(error.hint("a batch has at least one example"))
+}
+
+/// The tensors of these examples.
+fn batch(dataset: &dyn Dataset, collate: &dyn Collate, indices: &[usize]) -> Made {
+    let n = dataset.len();
+    let example = |&index: &usize| {
+        if index >= n {
+            let what = format!("data loader: the sampler asks for example {index} of {n}");
+            return Err(unplaced(what).hint("examples are numbered from 0"));
         }
-        misfits.finish()?;
-        let (epoch, batch): (i64, i64) = (state.number("epoch")?, state.number("batch")?);
-        Ok(Box::new(move || {
-            (self.epoch, self.batch) = (epoch.cast_unsigned(), batch.cast_unsigned());
-            self.restored = true;
-        }))
-    }
-}
-
-impl DataLoader {
-    /// What must be the same for the order to go on.
-    fn fixed(&self) -> [(&'static str, i64); 3] {
-        let seed = match self.config.shuffle {
-            Shuffle::Off => -1,
-            Shuffle::Seed(seed) => seed.cast_signed(),
-        };
-        let number = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
-        [
-            ("examples", number(self.dataset.len())),
-            ("batch_size", number(self.config.batch_size)),
-            ("seed", seed),
-        ]
-    }
-}
-
-/// The tensors of these examples, stacked.
-fn batch(dataset: &dyn Dataset, indices: &[usize]) -> Result<Vec<HostTensor>> {
-    let examples: Result<Vec<Vec<HostTensor>>> = indices.iter().map(|&i| dataset.get(i)).collect();
+        Ok(Example { index, tensors: dataset.get(index)? })
+    };
+    let examples: Result<Vec<Example>> = indices.iter().map(example).collect();
     let examples = examples?;
-    let first = examples.first().cloned().unwrap_or_default();
-    let width = first.len();
-    if let Some((at, odd)) = examples.iter().enumerate().find(|(_, e)| e.len() != width) {
-        let (index, n) = (indices[at], odd.len());
-        let what = format!("data loader: example {index} has {n} tensors, others {width}");
-        return Err(unplaced(what).hint("`Dataset::get` gives as many for each example"));
+    if examples.is_empty() {
+        let error = unplaced("data loader: the sampler gives an empty batch".to_owned());
+        return Err(error.hint("a batch has at least one example"));
     }
-    (0..width).map(|part| stacked(&examples, part, indices)).collect()
-}
-
-/// One tensor of each example, along a new first axis.
-fn stacked(examples: &[Vec<HostTensor>], part: usize, indices: &[usize]) -> Result<HostTensor> {
-    let ty = *examples[0][part].ty();
-    let mut bytes = Vec::with_capacity(ty.bytes() * examples.len());
-    for (example, index) in examples.iter().zip(indices) {
-        let value = &example[part];
-        if value.ty().dtype != ty.dtype || !value.ty().shape.same_sizes(&ty.shape) {
-            let odd = value.ty();
-            let what = format!("data loader: example {index} is {odd}, others are {ty}");
-            let hint = "examples of a batch have one shape: pad them in `Dataset::get`, or take \
-                        batches of 1";
-            return Err(unplaced(what).hint(hint));
-        }
-        bytes.extend_from_slice(value.bytes());
-    }
-    let dims: Vec<Dim> = [Dim::new(examples.len())].into_iter().chain(ty.shape.dims()).collect();
-    let told = |e: gt_ir::OpError| unplaced(format!("data loader: {}", e.message));
-    let shape = Shape::from_dims(&dims).map_err(told)?;
-    HostTensor::new(Type { dtype: ty.dtype, shape }, bytes.into()).map_err(told)
+    collate.collate(&examples)
 }

@@ -1,4 +1,5 @@
-//! Data for training: datasets, and loaders that shuffle, batch and read ahead.
+//! Data for training: datasets and streams, the samplers that order them, and loaders that batch
+//! and read ahead. [`transforms`] change images on the worker; [`vision`] reads well-known sets.
 //!
 //! ```no_run
 //! # extern crate gt_lang as gt;
@@ -19,12 +20,29 @@
 //! # }
 //! ```
 
+mod batches;
+mod collate;
 mod loader;
 mod order;
 mod prefetch;
+mod sampler;
+mod stream;
+mod subset;
+pub mod transforms;
+pub mod vision;
 
-pub use loader::{Batches, DataLoader, Last, LoaderConfig, Shuffle};
+pub use batches::Batches;
+pub use collate::{Collate, Example, Pad, PadMarks, Stack};
+pub use loader::{DataLoader, LoaderConfig};
 pub use order::Order;
+pub use sampler::{
+    BatchSampler, DistributedSampler, Last, RandomSampler, Replacement, Sampler, SequentialSampler,
+    Shuffle, WeightedRandomSampler,
+};
+pub use stream::{IterableDataset, ShuffleBuffer, StreamConfig, StreamLoader};
+pub use subset::{ConcatDataset, Parts, Subset, random_split};
+
+use std::sync::Arc;
 
 use gt_ir::{Element, HostTensor, Loc, OpError};
 
@@ -54,8 +72,9 @@ pub trait Dataset: Send + Sync + 'static {
     /// How many there are.
     fn len(&self) -> usize;
 
-    /// One of them: its tensors, of the same number, types and shapes each time. They are stacked
-    /// into batches.
+    /// One of them: its tensors, as many each time. They are stacked into batches, for which they
+    /// need equal types and shapes, or put together by the loader's [`Collate`]. Threads of a
+    /// loader call it at the same time.
     ///
     /// # Errors
     /// It cannot be read; the loader hands the error on.
@@ -64,6 +83,24 @@ pub trait Dataset: Send + Sync + 'static {
     /// Whether the dataset has no example.
     fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+}
+
+impl<D: Dataset + ?Sized> Dataset for Arc<D> {
+    fn len(&self) -> usize {
+        (**self).len()
+    }
+    fn get(&self, index: usize) -> Result<Vec<HostTensor>> {
+        (**self).get(index)
+    }
+}
+
+impl Dataset for Box<dyn Dataset> {
+    fn len(&self) -> usize {
+        (**self).len()
+    }
+    fn get(&self, index: usize) -> Result<Vec<HostTensor>> {
+        (**self).get(index)
     }
 }
 

@@ -43,7 +43,7 @@ fn numbers(n: usize, bad: Option<usize>) -> (Numbers, Arc<AtomicUsize>) {
 }
 
 fn config(batch_size: usize, prefetch: usize) -> LoaderConfig {
-    LoaderConfig { batch_size, shuffle: Shuffle::Seed(3), last: Last::Keep, prefetch }
+    LoaderConfig { batch_size, shuffle: Shuffle::Seed(3), prefetch, ..LoaderConfig::default() }
 }
 
 fn epoch(loader: &mut DataLoader) -> Vec<Vec<i64>> {

@@ -4,6 +4,7 @@
 extern crate gt_lang as gt;
 
 mod autocast;
+mod data;
 mod debug;
 mod distributions;
 mod encoder;
