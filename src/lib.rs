@@ -55,7 +55,7 @@
 //! | errors | [`Error`], [`ErrorKind`] |
 //!
 //! The user guide (`cargo xtask guide`) explains all of this in order, with a table of equivalents
-//! for PyTorch users.
+//! for PyTorch users. `cargo doc --open` shows this documentation of a package that depends on GT.
 //!
 //! The first operation starts a dispatcher and a worker inside the process. With
 //! `GT_CONNECT=HOST:PORT` in the environment, or with [`connect`], the same program runs on a
@@ -65,6 +65,11 @@
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
+
+/// The program of AGENTS.md, as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../AGENTS.md")]
+struct Agents;
 
 #[cfg(doctest)]
 mod guide;

@@ -9,6 +9,7 @@
     reason = "a command-line tool talks to its terminal"
 )]
 
+mod agents;
 mod bench;
 mod dist;
 mod egraph_page;
@@ -48,7 +49,7 @@ enum Chore {
     /// modules, unsafe code, generated pages, links
     Tidy,
     /// Update the generated parts of documents: docs/ops.md, the ops of docs/tape-format.md, the
-    /// figures of README.md
+    /// figures of README.md, the API of AGENTS.md
     Docs,
     /// Write docs/egraph.md anew: which rewrite rules fire, and what they save (optimized build)
     Egraph,
@@ -85,8 +86,8 @@ enum Chore {
         /// The target: `text` (the parser), `binary` (the decoder), `run` (verified tapes on the
         /// interpreter and the engine), `wire` (packets, and a dispatcher that receives them),
         /// `replay` (programs with loops, with and without plans); readers of files: `npy`,
-        /// `safetensors`, `csv`, `pth`, `signals` (the configuration in YAML), `program` (compiled
-        /// programs)
+        /// `idx` (and CIFAR's), `gguf`, `safetensors`, `csv`, `pth`, `signals` (the configuration
+        /// in YAML), `program` (compiled programs)
         #[arg(default_value = "text")]
         target: String,
         /// Seconds to run
@@ -220,7 +221,8 @@ fn format(check: bool) -> Result<()> {
 fn documents() -> Result<()> {
     reference::write(&root())?;
     ops_page::write(&root())?;
-    readme::write(&root())
+    readme::write(&root())?;
+    agents::write(&root(), &tidy::sources(&root())?)
 }
 
 fn bless() -> Result<()> {

@@ -6,7 +6,7 @@
 
 mod modules;
 
-use crate::{ops_page, pictures::bars, readme, reference, shell::Step};
+use crate::{agents, ops_page, pictures::bars, readme, reference, shell::Step};
 use anyhow::{Context, Result, bail};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -123,6 +123,11 @@ pub(crate) fn tidy(root: &Path) -> Result<()> {
         bail!("{n_complaints} house rule violation(s), listed above");
     }
     Ok(())
+}
+
+/// The text files of the repository, by their paths from the root.
+pub(crate) fn sources(root: &Path) -> Result<BTreeMap<String, String>> {
+    Ok(Tree::read(root)?.files)
 }
 
 impl Tree {
@@ -343,6 +348,7 @@ fn generated(tree: &Tree) -> Result<Vec<String>> {
         (ops_page::PAGE, page(ops_page::PAGE)?, each),
         (readme::README, readme, readme::with_settings(&readme::renewed(readme, figures)?)?),
         (bars::PICTURE, page(bars::PICTURE)?, bars::draw(&readme::rows(figures))?),
+        (agents::PAGE, page(agents::PAGE)?, agents::renewed(page(agents::PAGE)?, &tree.files)?),
     ];
     let stale = pages.iter().filter(|(_, now, fresh)| now != fresh);
     Ok(stale.map(|(path, ..)| format!("{path}: stale; run `cargo xtask docs`")).collect())
