@@ -66,8 +66,8 @@ enum Chore {
     Libtorch(libtorch::LibtorchArgs),
     /// Build a folder of programs that test and measure GT on a machine with a GPU
     GpuBundle(gpu_bundle::GpuBundleArgs),
-    /// Measure the rows of docs/benchmarks.md (optimized build), with --vs the works in turn with
-    /// other frameworks, or with --costs what it costs to be watched
+    /// Measure the rows of docs/benchmarks.md (optimized build), or with --vs the works in turn
+    /// with other frameworks
     Bench(bench::BenchArgs),
     /// Compare GT with PyTorch on PyTorch's own samples of its operators
     Opinfo(opinfo::OpinfoArgs),
