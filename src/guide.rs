@@ -31,6 +31,7 @@ chapters! {
     signals: "signals.md",
     parallel: "parallel.md",
     performance: "performance.md",
+    tuning: "tuning.md",
     debugging: "debugging.md",
     profiling: "profiling.md",
     troubleshooting: "troubleshooting.md",
