@@ -90,7 +90,7 @@ impl Training {
         while self.done < self.steps {
             let until = (self.done / interval + 1) * interval;
             let line = self.interval(text, until.min(self.steps), bar.as_ref())?;
-            match (&bar, &self.curves) {
+            match (&bar, &mut self.curves) {
                 (_, Some(curves)) => curves.save()?,
                 (Some(bar), _) => bar.println(line),
                 (None, None) => writeln!(std::io::stderr(), "{line}")?,

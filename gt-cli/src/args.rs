@@ -98,8 +98,8 @@ Examples:
 `-` stands for standard input or output.
 
 Exit status: 0 for success, 1 for an error, 2 for a wrong command line, 130 after Ctrl-C. `launch`
-and `profile` end with the status of their program, and `diff` has 1 for different tapes and 2 for an
-error; the help of each command has more.";
+and `profile` end with the status of their program, and `diff` has 1 for different tapes and 2 for
+an error; the help of each command has more.";
 
 #[derive(Subcommand)]
 pub(crate) enum Command {

@@ -17,6 +17,8 @@ mod gpt2;
 mod network;
 mod observe;
 mod operating;
+#[cfg(feature = "otel")]
+mod otel;
 mod process;
 mod replay;
 mod resume;
@@ -26,5 +28,6 @@ mod spread;
 mod terminal;
 #[cfg(feature = "torch")]
 mod torch;
+mod trouble;
 mod workers;
 mod zoo;

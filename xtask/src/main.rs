@@ -188,9 +188,8 @@ fn dependent() -> Result<()> {
 
 /// Lints and tests with libtorch, and with spans for OpenTelemetry, whose tests so need no build of
 /// their own. They take the whole workspace, because a smaller choice of packages would compile the
-/// dependencies again with fewer features. With feature `cuda`, tests
-/// that need a GPU report that they are skipped where there is none. Compiling, linking and NVRTC
-/// are tested on every machine.
+/// dependencies again with fewer features. With feature `cuda`, tests that need a GPU report that
+/// they are skipped where there is none. Compiling, linking and NVRTC are tested on every machine.
 fn with_libtorch() -> Result<()> {
     let libtorch::ForTests { feature, folder } = libtorch::for_tests()?;
     let with = |step: Step| match &folder {

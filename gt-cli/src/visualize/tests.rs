@@ -58,7 +58,7 @@ fn file(name: &str, text: impl AsRef<[u8]>) -> PathBuf {
 
 #[test]
 fn lanes_have_waits_work_and_transfers() {
-    let timeline = Timeline::of(traced("lanes", &sample()).unwrap());
+    let timeline = Timeline::of(traced("lanes", sample()).unwrap());
     let lane = |name: &str| timeline.lanes.iter().find(|lane| lane.name == name).unwrap();
     let waits = &lane("s1").spans;
     assert_eq!((waits[0].kind, waits[0].at, waits[0].took), (Kind::Wait, 20.0, 480.0));
@@ -72,7 +72,7 @@ fn lanes_have_waits_work_and_transfers() {
 fn files_of_several_processes_have_one_clock() {
     let late =
         HEAD.replace("1000}", "2001000}") + &line(1000.0, "SEND", "client", "s1", "Note", "");
-    let paths = [file("a", &sample()), file("b", &late)];
+    let paths = [file("a", sample()), file("b", &late)];
     let trace = read::traces(&paths).unwrap();
     paths.iter().for_each(|path| std::fs::remove_file(path).unwrap());
     assert_eq!(trace.events.last().map(|event| event.at), Some(2000.0));

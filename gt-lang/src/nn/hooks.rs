@@ -99,7 +99,7 @@ pub fn register_forward_hook<M: Module + ?Sized>(
     ForwardHook { registered, model: PhantomData }
 }
 
-/// What a part made, as the [hooks](register_forward_hook) that are registered leave it: what a
+/// What a part made, as the hooks of [`register_forward_hook`] leave it: what a
 /// `forward` of your own ends in, so that hooks and [`features`] know its part.
 ///
 /// ```no_run

@@ -1,11 +1,13 @@
 //! `cargo xtask bench`: the rows of benches/runtime, with `--vs` the works of `gt-cli bench`
-//! compared with other frameworks, or with `--ops` the ops compared with PyTorch's.
+//! compared with other frameworks, with `--ops` the ops compared with PyTorch's, or with `--costs`
+//! what it costs to be watched.
 //!
 //! For each work every program is started and warmed up. Then the programs run in turn, block by
 //! block, so that a disturbance of the machine affects all of them alike. The peers are the Python
 //! programs of xtask/peers. `environment` installs their packages, `paced` runs the blocks, and
 //! `table` prints and writes the results.
 
+mod costs;
 mod environment;
 mod ops;
 mod paced;
@@ -13,11 +15,12 @@ mod table;
 
 use crate::shell::{cargo, target_folder};
 use anyhow::{Context, Result, ensure};
-use clap::{Args, ValueEnum};
+use clap::{ArgGroup, Args, ValueEnum};
 use paced::{Measured, Paced};
 use table::{Column, Row};
 
 #[derive(Args)]
+#[command(group = ArgGroup::new("turns").args(["vs", "costs"]))]
 pub(crate) struct BenchArgs {
     /// Measure the works of `gt-cli bench` in turn with these frameworks
     #[arg(long, value_enum, value_delimiter = ',')]
@@ -25,6 +28,9 @@ pub(crate) struct BenchArgs {
     /// Measure every op beside PyTorch, at several sizes and in several dtypes
     #[arg(long, conflicts_with = "vs")]
     ops: bool,
+    /// Measure what the instruction log, a profile, metrics and `top` cost works of `gt-cli bench`
+    #[arg(long, conflicts_with = "ops")]
+    costs: bool,
     /// With --ops, these sizes only: 64, 512, 4096
     #[arg(long, value_delimiter = ',', requires = "ops")]
     sizes: Vec<usize>,
@@ -35,10 +41,10 @@ pub(crate) struct BenchArgs {
     #[arg(long, requires = "ops")]
     again: bool,
     /// Number of turns of each program
-    #[arg(long, default_value_t = 5, requires = "vs")]
+    #[arg(long, default_value_t = 5, requires = "turns")]
     rounds: usize,
     /// Length of a turn in seconds
-    #[arg(long, default_value_t = 0.5, requires = "vs")]
+    #[arg(long, default_value_t = 0.5, requires = "turns")]
     seconds: f64,
     /// The engine of `gt-cli bench`, which is built with the feature for it
     #[arg(long, requires = "vs")]
@@ -49,7 +55,7 @@ pub(crate) struct BenchArgs {
     /// Print JSON, one object per line
     #[arg(long)]
     json: bool,
-    /// Rows, with --vs works, or with --ops ops, to measure [default: all]
+    /// Rows, with --vs or --costs works, or with --ops ops, to measure [default: all]
     names: Vec<String>,
 }
 
@@ -113,6 +119,7 @@ pub(crate) fn bench(args: &BenchArgs) -> Result<()> {
     build.args(&feature.collect::<Vec<_>>()).run()?;
     match args.ops {
         true => ops::compare(args),
+        false if args.costs => costs::measure(args),
         false if args.vs.is_empty() => rows(args),
         false => compare(args),
     }

@@ -246,7 +246,7 @@ fn page() -> (tempfile::TempDir, String) {
         worker(800.0, "w2", EVIL, ",\"took\":100"),
         line(1000.0, "ERROR", "worker", "w2", "Failed", ",\"took\":0"),
     ];
-    let timeline = Timeline::of(traced("page", &text.concat()).unwrap());
+    let timeline = Timeline::of(traced("page", text.concat()).unwrap());
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("page.html");
     std::fs::write(&path, html::page(&timeline, "A <b>page</b>")).unwrap();
