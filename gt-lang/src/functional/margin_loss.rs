@@ -26,7 +26,8 @@ impl Default for MultiMargin<'_> {
 }
 
 /// By how much other classes, along the last axis, come closer to the right one than the margin:
-/// the mean over classes of `max(0, margin - x[target] + x[i])`.
+/// the mean over classes of `max(0, margin - x[target] + x[i])`. The target of a single row has one
+/// element or no axis. As in PyTorch, a distance that is NaN counts as 0.
 #[must_use]
 #[track_caller]
 pub fn multi_margin_loss(
@@ -34,10 +35,11 @@ pub fn multi_margin_loss(
     target: &DynTensor,
     options: &MultiMargin<'_>,
 ) -> DynTensor {
-    let input = full(input);
+    let input = rows(&full(input));
+    let target = if input.rank() == 1 && target.rank() == 1 { &target.squeeze(0) } else { target };
     let right = target.unsqueeze(-1);
     let n_classes = input.size(-1);
-    let short = (input.sub(&input.gather(-1, &right)) + options.margin).clamp_min(0.0);
+    let short = positive(&(input.sub(&input.gather(-1, &right)) + options.margin));
     let mut losses = if options.p == 1.0 { short } else { short.pow(options.p) };
     if let Some(weight) = options.weight {
         losses *= full(weight).index_select(0, target).unsqueeze(-1);
@@ -48,7 +50,7 @@ pub fn multi_margin_loss(
 
 /// By how much classes that are no target come closer to those that are than 1, over the number of
 /// classes. `target`, of the shape of the input, has the numbers of the right classes along the
-/// last axis; -1 ends them.
+/// last axis; -1 ends them. As in PyTorch, a distance that is NaN counts as 0.
 #[must_use]
 #[track_caller]
 pub fn multilabel_margin_loss(
@@ -63,17 +65,29 @@ pub fn multilabel_margin_loss(
             Err(OpError::new(message).hint("a target has a number or -1 for each class"))
         });
     }
-    let input = full(input);
+    let (input, target) = (rows(&full(input)), rows(target));
     let n_classes = input.size(-1);
     let is_given = target.lt(0).to_dtype(DType::I64).cumsum(-1).eq(0);
-    let named = is_given.where_(target, 0);
+    let named = is_given.where_(&target, 0);
     let given = is_given.unsqueeze(-1);
     let is_right = given.logical_and(&named.one_hot(n_classes).eq(1)).to_dtype(DType::I64);
     let is_other = is_right.sum(keepdim(-2)).eq(0);
     // A row for each target, a column for each class.
-    let short = (input.unsqueeze(-2) - input.gather(-1, &named).unsqueeze(-1) + 1.0).clamp_min(0.0);
+    let short = positive(&(input.unsqueeze(-2) - input.gather(-1, &named).unsqueeze(-1) + 1.0));
     let counts = given.logical_and(&is_other);
     reduction.of(&(counts.where_(&short, 0.0).sum([-2, -1]) / n_classes as f64))
+}
+
+/// With an axis of classes, also where there is a single number.
+#[track_caller]
+fn rows(x: &DynTensor) -> DynTensor {
+    if x.rank() == 0 { x.unsqueeze(0) } else { x.clone() }
+}
+
+/// What is above 0, else 0, also in place of NaN.
+#[track_caller]
+fn positive(x: &DynTensor) -> DynTensor {
+    x.gt(0.0).where_(x, 0.0)
 }
 
 /// The mean over classes, the last axis, of the binary cross entropy of these logits: labels do

@@ -199,13 +199,19 @@ impl<'a> Arguments<'a> {
         self.ints(name)?.into_iter().map(each).collect()
     }
 
+    /// Sizes along the axes of a window. A single number stands for all.
+    pub(crate) fn each<const N: usize>(&self, name: &str) -> Outcome<[usize; N]> {
+        let sizes = self.sizes(name)?;
+        match (sizes.as_slice(), <[usize; N]>::try_from(sizes.as_slice())) {
+            ([one], _) => Ok([*one; N]),
+            (_, Ok(all)) => Ok(all),
+            (_, Err(_)) => absent(format!("{} as {name}", description(self.value(name)))),
+        }
+    }
+
     /// Sizes along height and width. A single number stands for both.
     pub(crate) fn pair(&self, name: &str) -> Outcome<[usize; 2]> {
-        match *self.sizes(name)?.as_slice() {
-            [one] => Ok([one; 2]),
-            [a, b] => Ok([a, b]),
-            _ => absent(format!("{} as {name}", description(self.value(name)))),
-        }
+        self.each(name)
     }
 
     /// The argument `dim` with `keepdim`. None means all axes.

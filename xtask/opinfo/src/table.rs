@@ -115,7 +115,7 @@ mod tests {
     ];
 
     /// Public functions without an operator in PyTorch.
-    const OURS: &[&str] = &["rotary_embedding", "rotary_tables"];
+    const OURS: &[&str] = &["attention_weights", "rotary_embedding", "rotary_tables"];
 
     fn names() -> BTreeSet<&'static str> {
         super::THEMES.iter().flat_map(|rows| rows.iter()).map(|row| row.name).collect()

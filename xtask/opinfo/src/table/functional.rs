@@ -21,17 +21,26 @@ rows! {
     "nn.functional.poisson_nll_loss", "input target log_input=True full=False size_average=None eps=1e-8 reduce=None reduction=mean" => |a| poisson_nll_loss(a.x()?, a.t("target")?, &PoissonNll { log_input: a.truth("log_input"), full: a.truth("full"), eps: a.float("eps")?, reduction: reduction(a)? });
     "nn.functional.margin_ranking_loss", "input other target margin=0 size_average=None reduce=None reduction=mean" => |a| margin_ranking_loss(a.x()?, a.t("other")?, a.t("target")?, a.float("margin")?, reduction(a)?);
     "nn.functional.triplet_margin_loss", "input positive negative margin=1.0 p=2 eps=1e-6 swap=False size_average=None reduce=None reduction=mean" => |a| triplet_margin_loss(a.x()?, a.t("positive")?, a.t("negative")?, &triplet(a)?);
+    "nn.functional.triplet_margin_with_distance_loss", "input positive negative distance_function=None margin=1.0 swap=False reduction=mean" => |a| triplet_margin_with_distance_loss(a.x()?, a.t("positive")?, a.t("negative")?, |x, y| pairwise_distance(x, y, 2.0, 1e-6), &TripletMargin { margin: a.float("margin")?, swap: a.truth("swap"), reduction: reduction(a)?, ..TripletMargin::default() });
+    "nn.functional.hinge_embedding_loss", "input target margin=1.0 size_average=None reduce=None reduction=mean" => |a| hinge_embedding_loss(a.x()?, a.t("target")?, a.float("margin")?, reduction(a)?);
+    "nn.functional.soft_margin_loss", "input target size_average=None reduce=None reduction=mean" => |a| soft_margin_loss(a.x()?, a.t("target")?, reduction(a)?);
+    "nn.functional.multi_margin_loss", "input target p=1 margin=1.0 weight=None size_average=None reduce=None reduction=mean" => |a| multi_margin_loss(a.x()?, a.t("target")?, &MultiMargin { p: a.float("p")?, margin: a.float("margin")?, weight: a.maybe("weight")?, reduction: reduction(a)? });
+    "nn.functional.multilabel_margin_loss", "input target size_average=None reduce=None reduction=mean" => |a| multilabel_margin_loss(a.x()?, a.t("target")?, reduction(a)?);
+    "nn.functional.multilabel_soft_margin_loss", "input target weight=None size_average=None reduce=None reduction=mean" => |a| multilabel_soft_margin_loss(a.x()?, a.t("target")?, a.maybe("weight")?, reduction(a)?);
     "nn.functional.cosine_embedding_loss", "input other target margin=0 size_average=None reduce=None reduction=mean" => |a| cosine_embedding_loss(a.x()?, a.t("other")?, a.t("target")?, a.float("margin")?, reduction(a)?);
     "nn.functional.ctc_loss", "input targets input_lengths target_lengths blank=0 reduction=mean zero_infinity=False" => |a| ctc(a)?;
     "nn.functional.scaled_dot_product_attention", "input key value attn_mask=None dropout_p=0.0 is_causal=False scale=None enable_gqa=False" => |a| attention(a)?;
     "nn.functional.conv1d", "input weight bias=None stride=1 padding=0 dilation=1 groups=1" => |a| conv1d(a.x()?, a.t("weight")?, a.maybe("bias")?, convolution(a)?);
     "nn.functional.conv2d", "input weight bias=None stride=1 padding=0 dilation=1 groups=1" => |a| conv2d(a.x()?, a.t("weight")?, a.maybe("bias")?, convolution(a)?);
+    "nn.functional.conv3d", "input weight bias=None stride=1 padding=0 dilation=1 groups=1" => |a| conv3d(a.x()?, a.t("weight")?, a.maybe("bias")?, volumes(a)?);
     "nn.functional.conv_transpose1d", "input weight bias=None stride=1 padding=0 output_padding=0 groups=1 dilation=1" => |a| conv_transpose1d(a.x()?, a.t("weight")?, a.maybe("bias")?, convolution(a)?);
     "nn.functional.conv_transpose2d", "input weight bias=None stride=1 padding=0 output_padding=0 groups=1 dilation=1" => |a| conv_transpose2d(a.x()?, a.t("weight")?, a.maybe("bias")?, convolution(a)?);
     "nn.functional.max_pool1d", "input kernel_size stride=None padding=0 dilation=1 ceil_mode=False return_indices=False" => |a| pooled(a, max_pool1d)?;
-    "nn.functional.max_pool2d", "input kernel_size stride=None padding=0 dilation=1 ceil_mode=False return_indices=False" => |a| max_pool2d(a.x()?, pooling(a)?);
+    "nn.functional.max_pool2d", "input kernel_size stride=None padding=0 dilation=1 ceil_mode=False return_indices=False" => |a| max_pool2d(a.x()?, windows(a)?);
     "nn.functional.avg_pool1d", "input kernel_size stride=None padding=0 ceil_mode=False count_include_pad=True" => |a| pooled(a, avg_pool1d)?;
-    "nn.functional.avg_pool2d", "input kernel_size stride=None padding=0 ceil_mode=False count_include_pad=True divisor_override=None" => |a| avg_pool2d(a.x()?, pooling(a)?);
+    "nn.functional.avg_pool2d", "input kernel_size stride=None padding=0 ceil_mode=False count_include_pad=True divisor_override=None" => |a| avg_pool2d(a.x()?, windows(a)?);
+    "nn.functional.max_pool3d", "input kernel_size stride=None padding=0 dilation=1 ceil_mode=False return_indices=False" => |a| max_pool3d(a.x()?, windows(a)?);
+    "nn.functional.avg_pool3d", "input kernel_size stride=None padding=0 ceil_mode=False count_include_pad=True divisor_override=None" => |a| avg_pool3d(a.x()?, windows(a)?);
     "nn.functional.adaptive_avg_pool2d", "input output_size" => |a| adaptive_avg_pool2d(a.x()?, a.pair("output_size")?);
     "nn.functional.layer_norm", "input normalized_shape weight=None bias=None eps=1e-5" => |a| layer_norm(a)?;
     "nn.functional.rms_norm", "input normalized_shape weight=None eps=None" => |a| rms_norm(a)?;
@@ -47,6 +56,8 @@ rows! {
     "nn.functional.interpolate/nearest", "input size=None scale_factor=None mode=nearest align_corners=None recompute_scale_factor=None antialias=False" => |a| upsample_nearest2d(a.x()?, factors(a)?);
     "nn.functional.upsample_nearest", "input size=None scale_factor=None" => |a| upsample_nearest2d(a.x()?, factors(a)?);
     "nn.functional.interpolate/bilinear", "input size=None scale_factor=None mode=nearest align_corners=None recompute_scale_factor=None antialias=False" => |a| bilinear(a)?;
+    "nn.functional.interpolate/bicubic", "input size=None scale_factor=None mode=nearest align_corners=None recompute_scale_factor=None antialias=False" => |a| bicubic(a)?;
+    "nn.functional.pixel_unshuffle", "input downscale_factor" => |a| pixel_unshuffle(a.x()?, a.size("downscale_factor")?);
     "nn.functional.pixel_shuffle", "input upscale_factor" => |a| pixel_shuffle(a.x()?, a.size("upscale_factor")?);
     "einsum", "operands equation" => |a| einsum(a.text("equation"), a.list("operands")?);
 }
@@ -151,17 +162,39 @@ fn convolution(a: &Arguments<'_>) -> Outcome<Convolution> {
     Ok(Convolution { stride, padding, dilation, groups, output_padding, same: false })
 }
 
-fn pooling(a: &Arguments<'_>) -> Outcome<Pooling> {
-    let size = a.pair("kernel_size")?;
+/// A convolution of volumes.
+fn volumes(a: &Arguments<'_>) -> Outcome<Convolution<3>> {
+    let same = a.text("padding") == "same";
+    let padding = match a.text("padding") {
+        "" => a.each("padding")?,
+        _ => [0; 3],
+    };
+    Ok(Convolution {
+        stride: a.each("stride")?,
+        padding,
+        same,
+        dilation: a.each("dilation")?,
+        groups: a.size("groups")?,
+        ..Convolution::default()
+    })
+}
+
+fn pooling<const N: usize>(a: &Arguments<'_>) -> Outcome<Pooling<N>> {
+    let size = a.each("kernel_size")?;
     let own = !a.is_none("stride") && a.value("stride").as_array().is_none_or(|s| !s.is_empty());
-    let stride = if own { a.pair("stride")? } else { size };
-    Ok(Pooling { stride, padding: a.pair("padding")?, ..Pooling::of(size) })
+    let stride = if own { a.each("stride")? } else { size };
+    Ok(Pooling { stride, padding: a.each("padding")?, ..Pooling::of(size) })
+}
+
+/// Windows of planes and volumes, whose last may be cut off.
+fn windows<const N: usize>(a: &Arguments<'_>) -> Outcome<Pooling<N>> {
+    Ok(Pooling { ceil_mode: a.truth("ceil_mode"), ..pooling(a)? })
 }
 
 type OfLines = fn(&DynTensor, usize, usize, usize) -> DynTensor;
 
 fn pooled(a: &Arguments<'_>, of: OfLines) -> Outcome<DynTensor> {
-    let how = pooling(a)?;
+    let how: Pooling = pooling(a)?;
     Ok(of(a.x()?, how.size[1], how.stride[1], how.padding[1]))
 }
 
@@ -259,4 +292,17 @@ fn bilinear(a: &Arguments<'_>) -> Outcome<DynTensor> {
         return absent("a factor instead of a size, or other than images");
     }
     Ok(upsample_bilinear2d(a.x()?, a.pair("size")?))
+}
+
+fn bicubic(a: &Arguments<'_>) -> Outcome<DynTensor> {
+    let _ = a.text("mode");
+    if a.x()?.rank() != 4 || a.x()?.dtype() == gt::DType::U8 {
+        return absent("other than images of floats");
+    }
+    let to = match a.is_none("size") {
+        true => Resize::Scale([a.float("scale_factor")?; 2]),
+        false => Resize::Size(a.pair("size")?),
+    };
+    let corners = if a.truth("align_corners") { Corners::Centers } else { Corners::Edges };
+    Ok(interpolate(a.x()?, to, Interpolation::Bicubic(corners)))
 }
