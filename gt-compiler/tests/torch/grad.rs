@@ -156,6 +156,8 @@ fn is_apart(op: &Op, args: &[Arg<'_>]) -> bool {
             let quotient = wide(&args[0]) / wide(&args[1]);
             holds((&quotient - quotient.round()).abs().lt(1e-3))
         }
+        // libtorch rounds the powers of a narrow result, each of which is off by half a unit.
+        Op::Rsqrt => matches!(args[0], Arg::Tensor(x) if x.kind().elt_size_in_bytes() == 2),
         _ => false,
     }
 }

@@ -101,12 +101,13 @@ struct AtEnd;
 impl Drop for AtEnd {
     fn drop(&mut self) {
         let Some(exporter) = of_process() else { return };
-        exporter.flush(FAREWELL);
-        let n = exporter.n_lost();
-        if n > 0 {
-            let text = format!("{n} spans of this process were lost in all");
-            messages::say(messages::Rank::Warning, Area::Client, &text);
-        }
+        let is_sent = exporter.flush(FAREWELL);
+        let text = match (exporter.n_lost(), is_sent) {
+            (0, true) => return,
+            (0, false) => "the last spans are lost, for the collector does not answer".to_owned(),
+            (n, _) => format!("{n} spans of this process were lost in all"),
+        };
+        messages::say(messages::Rank::Warning, Area::Client, &text);
     }
 }
 
@@ -145,14 +146,15 @@ impl Exporter {
         self.shared.lock().all_lost
     }
 
-    /// Sends all that is queued. Waits for this long at most.
-    pub(super) fn flush(&self, patience: Duration) {
+    /// Sends all that is queued. Waits for this long at most, and tells whether it was long enough.
+    pub(super) fn flush(&self, patience: Duration) -> bool {
         let mut state = self.shared.lock();
         state.is_urgent = true;
         self.shared.wake.notify_one();
         let waiting =
             |state: &mut State| !state.is_closed && (state.is_sending || !state.spans.is_empty());
-        drop(self.shared.sent.wait_timeout_while(state, patience, waiting));
+        let waited = self.shared.sent.wait_timeout_while(state, patience, waiting);
+        !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
     }
 }
 
