@@ -146,8 +146,8 @@ pub(super) trait Formulas {
         self.scale(p, n, nf)
     }
 
-    /// `m` in [sqrt(1/2), sqrt(2)) and `e` with `x = m * 2^e`, then Cephes' polynomial.
-    fn log(&mut self, x: Self::V) -> Self::V {
+    /// `m` in [sqrt(1/2), sqrt(2)) and `e` with `x = m * 2^e`, of a positive finite `x`.
+    fn parts(&mut self, x: Self::V) -> (Self::V, Self::V) {
         let (tiny, scale) = (self.f32(f32::MIN_POSITIVE), self.f32(8_388_608.0));
         let is_tiny = self.fcmp(Compare::LessThan, x, tiny);
         let scaled = self.fmul(x, scale);
@@ -163,8 +163,12 @@ pub(super) trait Formulas {
         let m_bits = self.isub(bits, e_bits);
         let m = self.as_f32(m_bits);
         let e = self.to_float(e);
-        let e = self.fadd(e, e_base);
+        (m, self.fadd(e, e_base))
+    }
 
+    /// Cephes' polynomial.
+    fn log(&mut self, x: Self::V) -> Self::V {
+        let (m, e) = self.parts(x);
         let one = self.f32(1.0);
         let m = self.fsub(m, one);
         let square = self.fmul(m, m);
@@ -192,6 +196,7 @@ pub(super) trait Formulas {
 
         let (infinity, minus_infinity, nan) =
             (self.f32(f32::INFINITY), self.f32(f32::NEG_INFINITY), self.f32(f32::NAN));
+        let zero = self.f32(0.0);
         let is_large = self.fcmp(Compare::Equal, x, infinity);
         let out = self.select(is_large, infinity, out);
         let is_zero = self.fcmp(Compare::Equal, x, zero);

@@ -1,8 +1,8 @@
 //! Elementary functions on registers of Cranelift.
 //!
-//! `f32` functions are the [`Formulas`] in line; sine and cosine of arguments beyond 70,000,
-//! remainders of quotients beyond 4 million and everything in `f64` call the platform's scalar
-//! function for each element, as `pow` does. `bf16` and `f16` go through `f32` and round once.
+//! `f32` functions are the [`Formulas`] and [`powers`](super::powers) in line; sine and cosine of arguments beyond
+//! 70,000, remainders of quotients beyond 4 million and everything in `f64` call the platform's
+//! scalar function for each element. `bf16` and `f16` go through `f32` and round once.
 
 use cranelift_codegen::ir::{
     BlockArg, InstBuilder, Value,
@@ -15,6 +15,7 @@ use super::{
     formulas::{Compare, FMOD_LIMIT, Formulas, TRIG_LIMIT, Trig},
     host,
     lanes::{Lanes, scalar_type},
+    powers::Powers as _,
     spec::{Binary, Unary},
 };
 
@@ -188,6 +189,7 @@ impl Lanes<'_, '_> {
         let v = match scalar_type(dtype) {
             _ if dtype == DType::Bool => return None,
             types::F32 if op == Binary::Fmod && self.target.fma => self.fmod(a, b),
+            types::F32 if op == Binary::Pow && self.target.fma => self.pow(a, b),
             types::F32 => self.call(DType::F32, f32, [a, b]),
             types::F64 => self.call(DType::F64, f64, [a, b]),
             types::I64 => self.call(DType::I64, i64, [a, b]),

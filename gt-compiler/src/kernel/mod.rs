@@ -2,8 +2,8 @@
 //!
 //! [`KernelSpec`] says what one kernel computes; `nest` reshapes its loops, and `reorder` brings
 //! them into order; `emit` writes it as Cranelift IR, with `lanes` for the arithmetic of scalars
-//! and vectors; `wide` is a generator of its own for vectors of 256 and 512 bits; `formulas` has
-//! the elementary functions of both; `jit` chooses between them and makes code callable. Nothing
+//! and vectors; `wide` is a generator of its own for vectors of 256 and 512 bits; `formulas` and
+//! `powers` have the elementary functions of both; `jit` chooses between them and makes code callable. Nothing
 //! here knows of graphs or values.
 
 mod emit;
@@ -13,6 +13,7 @@ mod jit;
 mod lanes;
 mod math;
 mod nest;
+mod powers;
 mod reorder;
 mod spec;
 mod wide;

@@ -10,6 +10,7 @@ use super::{
 use crate::kernel::{
     formulas::{Compare, FMOD_LIMIT, Formulas, TRIG_LIMIT, Trig},
     host,
+    powers::Powers as _,
     spec::{Binary, Unary},
 };
 
@@ -107,7 +108,7 @@ impl Function {
             }
             Binary::Eq => return Ok(Value::Mask(self.fcmp(Compare::Equal, a, b))),
             Binary::Lt => return Ok(Value::Mask(self.fcmp(Compare::LessThan, a, b))),
-            Binary::Pow => self.two(call(host::Function::PowF32, false), a, b),
+            Binary::Pow => self.pow(a, b),
             Binary::Fmod => self.fmod(a, b),
             Binary::LogicalAnd
             | Binary::LogicalOr
