@@ -5,21 +5,26 @@
 //! than the crew has.
 //!
 //! Guarantees: `run` returns when every task has run exactly once; which thread runs a task never
-//! matters to results, since tasks write disjoint memory and are cut by shape. Idle threads spin
-//! briefly, then sleep. It is not a general executor: one caller for each engine, no nesting.
+//! matters to results, since tasks write disjoint memory and are cut by shape. `calls` wakes as many
+//! threads as a job has tasks for. It is not a general executor: one caller for each engine, no
+//! nesting.
 #![expect(unsafe_code, reason = "threads run a closure that lives on the caller's stack")]
+
+mod calls;
 
 use std::{
     ptr,
     sync::{
-        Arc, Condvar, Mutex, PoisonError,
+        Arc,
         atomic::{
-            AtomicBool, AtomicPtr, AtomicU64, AtomicUsize,
+            AtomicBool, AtomicPtr, AtomicUsize,
             Ordering::{Relaxed, SeqCst},
         },
     },
     thread::JoinHandle,
 };
+
+use calls::{Call, Calls, SPINS};
 
 /// The environment variable that says how many threads a kernel may use.
 pub const VARIABLE: &str = "GT_THREADS";
@@ -41,9 +46,6 @@ pub fn parse(text: &str) -> Option<usize> {
     text.trim().parse().ok().filter(|n| *n > 0)
 }
 
-/// Turns an idle thread spins before it sleeps: some tens of microseconds.
-const SPINS: u32 = 2_000;
-
 /// The threads that engines share: those of their callers, and helpers.
 pub(crate) struct Crew {
     shared: Arc<Shared>,
@@ -58,16 +60,11 @@ pub(crate) struct Threads {
 }
 
 struct Shared {
-    /// Counts jobs, so that a sleeper sees a new one.
-    epoch: AtomicU64,
+    calls: Calls,
     /// One for each engine.
     slots: Box<[Slot]>,
     /// Engines at work.
     n_busy: AtomicUsize,
-    sleepers: AtomicUsize,
-    stop: AtomicBool,
-    gate: Mutex<()>,
-    wake: Condvar,
 }
 
 /// Where an engine opens its jobs. Slots are apart in memory, because every helper reads them.
@@ -114,16 +111,12 @@ impl Crew {
     /// So many threads for so many engines. A host that refuses a thread leaves them with fewer,
     /// which changes no result.
     pub(crate) fn new(n_threads: usize, n_engines: usize) -> Arc<Crew> {
+        let n_helpers = n_threads.max(1) - 1;
         let shared = Arc::new(Shared {
-            epoch: AtomicU64::new(0),
+            calls: Calls::new(n_helpers),
             slots: (0..n_engines).map(|_| Slot::default()).collect(),
             n_busy: AtomicUsize::new(0),
-            sleepers: AtomicUsize::new(0),
-            stop: AtomicBool::new(false),
-            gate: Mutex::new(()),
-            wake: Condvar::new(),
         });
-        let n_helpers = n_threads.max(1) - 1;
         let spawn = |i: usize| {
             let shared = shared.clone();
             std::thread::Builder::new()
@@ -182,8 +175,7 @@ impl Threads {
         let job = Job { task, n_tasks, next, width, joined };
         let _open = Open { slot };
         slot.job.store(ptr::from_ref(&job).cast_mut().cast(), SeqCst);
-        shared.epoch.fetch_add(1, SeqCst);
-        shared.rouse(self.crew.helpers.len());
+        shared.calls.call(shared.wanted(n_tasks, self.crew.helpers.len()));
         job.work(0);
     }
 }
@@ -259,49 +251,27 @@ impl Shared {
         (n_helpers + 1).saturating_sub(self.n_busy())
     }
 
-    /// Wakes helpers, if more of them sleep than should.
-    fn rouse(&self, n_helpers: usize) {
-        let sleepers = self.sleepers.load(SeqCst);
-        if sleepers > n_helpers.saturating_sub(self.n_awake(n_helpers)) {
-            let _gate = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
-            self.wake.notify_all();
+    /// How many helpers a job of so many tasks calls. Where engines share them, the first ones may
+    /// be at work for another engine.
+    fn wanted(&self, n_tasks: usize, n_helpers: usize) -> usize {
+        match self.n_busy() {
+            1 => n_helpers.min(n_tasks - 1),
+            _ => self.n_awake(n_helpers),
         }
     }
 
     fn serve(&self, helper: usize, n_helpers: usize) {
-        let mut seen = 0;
-        while let Some(epoch) = self.wait(seen, helper, n_helpers) {
-            seen = epoch;
+        let (mut seen, may_watch) = (Call::default(), || helper <= self.n_awake(n_helpers));
+        while let Some(call) = self.calls.wait(seen, helper, may_watch) {
+            seen = call;
             self.slots.iter().for_each(|slot| slot.help(helper, n_helpers));
         }
-    }
-
-    /// The number of the next job, or `None` at the end.
-    fn wait(&self, seen: u64, helper: usize, n_helpers: usize) -> Option<u64> {
-        let ready = || self.stop.load(SeqCst) || self.epoch.load(SeqCst) != seen;
-        for _ in 0..SPINS {
-            if ready() || helper > self.n_awake(n_helpers) {
-                break;
-            }
-            std::hint::spin_loop();
-        }
-        if !ready() {
-            let mut gate = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
-            self.sleepers.fetch_add(1, SeqCst);
-            while !ready() {
-                gate = self.wake.wait(gate).unwrap_or_else(PoisonError::into_inner);
-            }
-            self.sleepers.fetch_sub(1, SeqCst);
-        }
-        (!self.stop.load(SeqCst)).then(|| self.epoch.load(SeqCst))
     }
 }
 
 impl Drop for Crew {
     fn drop(&mut self) {
-        self.shared.stop.store(true, SeqCst);
-        drop(self.shared.gate.lock().unwrap_or_else(PoisonError::into_inner));
-        self.shared.wake.notify_all();
+        self.shared.calls.end(self.helpers.iter().map(JoinHandle::thread));
         self.helpers.drain(..).for_each(|h| drop(h.join()));
     }
 }
