@@ -2,9 +2,9 @@
 //! matrix, then QL steps with implicit shifts.
 
 use super::{
-    add_scaled, dot, identity, power_near,
+    identity, power_near,
     qr::{apply, reflection},
-    rotate,
+    rows::{add_rows, add_scaled, dot, rotate},
 };
 
 /// Steps for one eigenvalue; about two are usual.
@@ -78,9 +78,10 @@ fn tridiagonal(n: usize, a: &mut [f64]) -> (Vec<f64>, Vec<f64>, Vec<f64>) {
         let mut w: Vec<f64> = product.collect();
         let half = -0.5 * tau[k] * dot(&w, own);
         add_scaled(&mut w, half, own);
+        let width = w.len();
+        w.extend_from_slice(own);
         for (i, row) in rest.chunks_exact_mut(n).enumerate() {
-            add_scaled(&mut row[k + 1..], -own[i], &w);
-            add_scaled(&mut row[k + 1..], -w[i], own);
+            add_rows(&mut row[k + 1..], &[-own[i], -w[i]], &w, width);
         }
     }
     (a.iter().step_by(n + 1).copied().collect(), e, tau)

@@ -1,7 +1,10 @@
 //! The exponential of a matrix: scaling and squaring with a Padé approximant of degree 13 (Higham
 //! 2005).
 
-use super::{add_scaled, lu::Lu};
+use super::{
+    lu::Lu,
+    rows::{add_rows, add_scaled},
+};
 
 /// Coefficients of the approximant.
 const PADE: [f64; 14] = [
@@ -68,9 +71,7 @@ fn approximant(n: usize, a: &[f64], out: &mut [f64]) {
 fn product(n: usize, a: &[f64], b: &[f64]) -> Vec<f64> {
     let mut out = vec![0.0; n * n];
     for (row, out) in a.chunks_exact(n.max(1)).zip(out.chunks_exact_mut(n.max(1))) {
-        for (factor, b) in row.iter().zip(b.chunks_exact(n)) {
-            add_scaled(out, *factor, b);
-        }
+        add_rows(out, row, b, n);
     }
     out
 }

@@ -1,5 +1,5 @@
-//! Discrete Fourier transforms of any length, by `rustfft` without vector instructions, so that
-//! processors of one platform give the same bits.
+//! Discrete Fourier transforms of any length, by `rustfft` with vectors of 128 bits at most,
+//! which processors of a platform have alike, so that they give the same bits.
 
 use std::{cell::RefCell, sync::Arc};
 

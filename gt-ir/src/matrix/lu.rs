@@ -1,8 +1,11 @@
 //! Elimination: LU with partial pivoting, Cholesky's factor, triangular systems, and what follows
 //! from them: solutions and determinants.
 
-use super::{add_scaled, dot};
+use super::rows::{add_rows, add_scaled, dot};
 use crate::attr::Triangle;
+
+/// Columns that are eliminated before the columns behind them.
+const BLOCK: usize = 8;
 
 /// A matrix as the product of a unit lower and an upper triangular one, both in `lu`, with its rows
 /// in another order.
@@ -20,12 +23,17 @@ impl Lu {
     pub(super) fn new(n: usize, a: &[f64]) -> Lu {
         let (lu, order) = (a.to_vec(), (0..n).collect());
         let mut this = Lu { n, lu, order, sign: 1.0, is_singular: false };
-        (0..n).for_each(|k| this.eliminate(k));
+        for first in (0..n).step_by(BLOCK) {
+            let end = n.min(first + BLOCK);
+            (first..end).for_each(|k| this.eliminate(k, end));
+            this.follow(first, end);
+        }
         this
     }
 
-    /// Brings the largest element of a column to the diagonal, and makes zeros below it.
-    fn eliminate(&mut self, k: usize) {
+    /// Brings the largest element of a column to the diagonal, and makes zeros below it. Columns
+    /// from `end` on are left as they are.
+    fn eliminate(&mut self, k: usize, end: usize) {
         let n = self.n;
         let mut pivot = k;
         for i in k + 1..n {
@@ -48,7 +56,22 @@ impl Lu {
         for row in lower.chunks_exact_mut(n) {
             let factor = row[k] / first[k];
             row[k] = factor;
-            add_scaled(&mut row[k + 1..], -factor, &first[k + 1..]);
+            add_scaled(&mut row[k + 1..end], -factor, &first[k + 1..end]);
+        }
+    }
+
+    /// Does to the columns from `end` on what elimination did to the columns before: the same
+    /// additions to each element in the same order, but for all rows at once.
+    fn follow(&mut self, first: usize, end: usize) {
+        let n = self.n;
+        for i in first + 1..n {
+            let (upper, lower) = self.lu.split_at_mut(i * n);
+            let (own, rest) = lower[..n].split_at_mut(end);
+            let known = first..i.min(end);
+            let mut factors = [0.0; BLOCK];
+            let factors = &mut factors[..known.len()];
+            factors.iter_mut().zip(&own[known]).for_each(|(to, factor)| *to = -factor);
+            add_rows(rest, factors, &upper[first * n + end..], n);
         }
     }
 
@@ -70,15 +93,16 @@ fn substitute(n: usize, width: usize, triangle: Triangle, a: &[f64], x: &mut [f6
     if width == 0 {
         return;
     }
+    let mut factors = Vec::with_capacity(n);
     for step in 0..n {
         let i = if triangle.upper { n - 1 - step } else { step };
         let (before, rest) = x.split_at_mut(i * width);
         let (own, after) = rest.split_at_mut(width);
         let row = &a[i * n..(i + 1) * n];
         let known = if triangle.upper { (&row[i + 1..], &*after) } else { (&row[..i], &*before) };
-        for (factor, x) in known.0.iter().zip(known.1.chunks_exact(width)) {
-            add_scaled(own, -factor, x);
-        }
+        factors.clear();
+        factors.extend(known.0.iter().map(|factor| -factor));
+        add_rows(own, &factors, known.1, width);
         if !triangle.unit {
             own.iter_mut().for_each(|x| *x /= row[i]);
         }

@@ -8,7 +8,8 @@
 //! their sizes, and starts no thread.
 //!
 //! The methods are those of the textbook (Golub and Van Loan), in plain loops over rows. They are
-//! meant for matrices of some hundred rows; nothing here is blocked for caches. Fourier transforms
+//! meant for matrices of some hundred rows: eliminations take eight rows at once, and nothing else is
+//! blocked for caches. Fourier transforms
 //! are `rustfft`'s, whose sines are the platform's: their last bits may differ from machine to
 //! machine.
 
@@ -17,6 +18,7 @@ mod exp;
 mod fourier;
 mod lu;
 mod qr;
+mod rows;
 mod svd;
 #[cfg(test)]
 mod tests;
@@ -154,38 +156,6 @@ impl Problem {
             Op::Fft(direction) => fourier::transform(direction == Direction::Forward, a, out),
             _ => out.fill(f64::NAN),
         }
-    }
-}
-
-/// The sum of the products of elements. Four sums side by side, which a processor adds at once.
-fn dot(x: &[f64], y: &[f64]) -> f64 {
-    let ([x4, x], [y4, y]) = (split(x, y.len()), split(y, x.len()));
-    let mut sums = [0.0; 4];
-    for (x, y) in x4.chunks_exact(4).zip(y4.chunks_exact(4)) {
-        for i in 0..4 {
-            sums[i] += x[i] * y[i];
-        }
-    }
-    let rest: f64 = x.iter().zip(y).map(|(x, y)| x * y).sum();
-    (sums[0] + sums[2]) + (sums[1] + sums[3]) + rest
-}
-
-/// Whole groups of four of the first elements, of which `other` has as many, and the rest.
-fn split(x: &[f64], other: usize) -> [&[f64]; 2] {
-    let x = &x[..x.len().min(other)];
-    let (whole, rest) = x.split_at(x.len() / 4 * 4);
-    [whole, rest]
-}
-
-/// `y += factor x`.
-fn add_scaled(y: &mut [f64], factor: f64, x: &[f64]) {
-    y.iter_mut().zip(x).for_each(|(y, x)| *y += factor * x);
-}
-
-/// Rotates two rows into each other.
-fn rotate(x: &mut [f64], y: &mut [f64], cosine: f64, sine: f64) {
-    for (x, y) in x.iter_mut().zip(y) {
-        (*x, *y) = (cosine * *x - sine * *y, sine * *x + cosine * *y);
     }
 }
 

@@ -3,7 +3,11 @@
 //! Signs are LAPACK's: each reflection turns the first element of its column into the negative of
 //! that element's sign.
 
-use super::{add_scaled, dot, norm, transposed};
+use super::{
+    norm,
+    rows::{add_scaled, dot},
+    transposed,
+};
 
 /// 2^-960: below it lengths and quotients have fewer digits.
 const TINY: f64 = f64::from_bits((1023 - 960) << 52);

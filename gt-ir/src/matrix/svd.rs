@@ -2,7 +2,12 @@
 //! factor of a QR decomposition. Small singular values of columns of different scales are as exact
 //! as large ones.
 
-use super::{dot, identity, norm, power_near, qr::Qr, rotate, transposed};
+use super::{
+    identity, norm, power_near,
+    qr::Qr,
+    rows::{dot, rotate},
+    transposed,
+};
 
 /// Sweeps over all pairs of columns; about ten are usual.
 const SWEEPS: usize = 60;
