@@ -1,8 +1,9 @@
 //! Positions that are data: elements and slices that are taken from them, and added at them.
 //!
 //! Guarantees: an index outside its axis is an error that names it, found before anything is
-//! written; floats that are added at one place are added in the order of the index, so results do
-//! not depend on the number of threads. `add` is the addition; it says how threads share it.
+//! written; the order in which floats are added at one place depends on the index and the sizes, so
+//! results do not depend on the number of threads. `add` is the addition; it says how threads share
+//! it.
 
 mod add;
 
@@ -185,7 +186,8 @@ impl Indexed<'_> {
         to: &mut [u8],
     ) -> Result<(), EngineError> {
         let by_slices = if slices { None } else { self.slicewise(&self.step.inputs[1].1.shape) };
-        let slices = slices || by_slices.is_some();
+        // An element of a single axis is a slice.
+        let slices = slices || by_slices.is_some() || self.ty.shape.rank() == 1;
         let index: Cow<'_, [i64]> = match by_slices {
             Some(index) => index.into(),
             None => bytemuck::cast_slice(self.index).into(),
@@ -195,14 +197,14 @@ impl Indexed<'_> {
         let work = Add { of: self, index: &index, src, slices };
         let (kept, free) = (Order::Kept, Order::Free);
         match self.ty.dtype {
-            DType::F32 => work.typed(to, kept, f32::add),
-            DType::F64 => work.typed(to, kept, f64::add),
-            DType::Bf16 => work.typed(to, kept, bf16::add),
-            DType::F16 => work.typed(to, kept, f16::add),
-            DType::I64 => work.typed(to, free, i64::wrapping_add),
-            DType::I32 => work.typed(to, free, i32::wrapping_add),
-            DType::U8 => work.typed(to, free, u8::wrapping_add),
-            DType::Bool => work.typed(to, free, |a: u8, b| a | b),
+            DType::F32 => work.typed(to, kept, -0.0, f32::add),
+            DType::F64 => work.typed(to, kept, -0.0, f64::add),
+            DType::Bf16 => work.typed(to, kept, bf16::NEG_ZERO, bf16::add),
+            DType::F16 => work.typed(to, kept, f16::NEG_ZERO, f16::add),
+            DType::I64 => work.typed(to, free, 0, i64::wrapping_add),
+            DType::I32 => work.typed(to, free, 0, i32::wrapping_add),
+            DType::U8 => work.typed(to, free, 0, u8::wrapping_add),
+            DType::Bool => work.typed(to, free, 0, |a: u8, b| a | b),
         }
         Ok(())
     }

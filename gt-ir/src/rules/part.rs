@@ -158,52 +158,62 @@ fn addable(dtype: DType) -> DType {
     if dtype == DType::Bool { DType::U8 } else { dtype }
 }
 
-/// The base where no index points, else the sum of the slices that were put there. Counting the
-/// indices of each position tells which is which.
+/// The sum of the slices that are put at a position, or else the base. Counting the indices of each
+/// position tells which is which.
 pub(crate) fn index_copy(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
     let Op::IndexCopy(axis) = *op else { return Err(misplaced(op)) };
     let (base, index, src) = (value(op, ins, 0)?, value(op, ins, 1)?, value(op, ins, 2)?);
     let (ty, at) = (e.ty(base), usize::from(axis.0));
     let line = Type::new(DType::I64, Shape::from_dims(&[ty.shape.dim(at)])?);
-    let ones = e.full(e.ty(index).with_dtype(DType::I64), 1)?;
-    let hits = put(e, Op::IndexAdd(Axis(0)), line, index, ones)?;
-    let hit = e.gt(hits, 0)?;
+    let hit = is_hit(e, Op::IndexAdd(Axis(0)), line, index)?;
     let hit = along(e, hit, &ty.shape, at)?;
     // One slice is the same at every position, so that nothing but the line of positions is
     // scattered.
-    let placed = match e.ty(index).shape.numel() {
-        1 => {
-            let one = |a| if a == at { Dim::new(1) } else { ty.shape.dim(a) };
-            let slice = e.reshape(src, Shape::collect((0..ty.shape.rank()).map(one))?)?;
-            e.expand(slice, ty.shape)?
-        }
-        _ => put(e, Op::IndexAdd(axis), ty, index, src)?,
-    };
-    e.select(hit, placed, base)
+    if e.ty(index).shape.numel() == 1 {
+        let one = |a| if a == at { Dim::new(1) } else { ty.shape.dim(a) };
+        let slice = e.reshape(src, Shape::collect((0..ty.shape.rank()).map(one))?)?;
+        let placed = e.expand(slice, ty.shape)?;
+        return e.select(hit, placed, base);
+    }
+    put(e, Op::IndexAdd(axis), base, hit, index, src)
 }
 
 /// As [`index_copy`], element by element.
 pub(crate) fn scatter(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
     let Op::Scatter(axis) = *op else { return Err(misplaced(op)) };
     let (base, index, src) = (value(op, ins, 0)?, value(op, ins, 1)?, value(op, ins, 2)?);
-    let ty = e.ty(base);
-    let ones = e.full(e.ty(index).with_dtype(DType::I64), 1)?;
-    let hits = put(e, Op::ScatterAdd(axis), ty.with_dtype(DType::I64), index, ones)?;
-    let hit = e.gt(hits, 0)?;
-    let placed = put(e, Op::ScatterAdd(axis), ty, index, src)?;
-    e.select(hit, placed, base)
+    let counted = e.ty(base).with_dtype(DType::I32);
+    let hit = is_hit(e, Op::ScatterAdd(axis), counted, index)?;
+    put(e, Op::ScatterAdd(axis), base, hit, index, src)
 }
 
-/// Values added into zeros of a type, in that type.
+/// Whether an index points there, for each position of a type that counts.
+fn is_hit(e: &mut dyn Emit, op: Op, counted: Type, index: ValueId) -> Emitted {
+    let none = e.full(counted, 0)?;
+    let ones = e.full(e.ty(index).with_dtype(counted.dtype), 1)?;
+    let hits = e.emit(op, &[none.into(), index.into(), ones.into()])?;
+    e.gt(hits, 0)
+}
+
+/// The base with values in place of what was where they are put.
 ///
 /// Several values for one position are added up. PyTorch leaves the choice among them open; a sum
 /// is the same on every engine and has a gradient.
-fn put(e: &mut dyn Emit, op: Op, ty: Type, index: ValueId, src: ValueId) -> Emitted {
+fn put(
+    e: &mut dyn Emit,
+    op: Op,
+    base: ValueId,
+    hit: ValueId,
+    index: ValueId,
+    src: ValueId,
+) -> Emitted {
+    let ty = e.ty(base);
     let dtype = addable(ty.dtype);
     // Whatever is added to the negative zero keeps its sign.
     let nothing = if dtype.is_float() { Scalar::F64(-0.0) } else { Scalar::I64(0) };
-    let zeros = e.full(ty.with_dtype(dtype), nothing)?;
-    let src = e.cast(src, dtype)?;
-    let placed = e.emit(op, &[zeros.into(), index.into(), src.into()])?;
+    let nothing = e.full(ty.with_dtype(dtype), nothing)?;
+    let (base, src) = (e.cast(base, dtype)?, e.cast(src, dtype)?);
+    let rest = e.select(hit, nothing, base)?;
+    let placed = e.emit(op, &[rest.into(), index.into(), src.into()])?;
     e.cast(placed, ty.dtype)
 }

@@ -3,8 +3,9 @@
 //! Guarantees: floats that are added at one place are added in the order of the index, and integers
 //! in any order, which changes no bit of them. Threads share what cannot meet: the slices of an
 //! outer dimension, columns, or rows of the result. Each thread that has rows reads all positions.
-//! Integers that many positions of few places add to have a table for each thread. Does not check
-//! positions.
+//! What many positions add to few places has a table for each part of the index, and the tables are
+//! added in their order. The number of parts depends on the sizes alone for floats, and on the
+//! threads for integers. Does not check positions.
 #![expect(unsafe_code, reason = "hands disjoint parts of a result to several threads")]
 
 use std::ops::Range;
@@ -20,8 +21,11 @@ const COLUMNS: usize = 64;
 const WIDE: usize = 4;
 /// Positions of the index by which rows are shared evenly.
 const SAMPLES: usize = 1 << 12;
-/// Elements of the tables of all threads at most: more would not stay in the caches.
+/// Elements of all tables at most: more would not stay in the caches.
 const TABLES: usize = 1 << 22;
+/// Parts of an index of floats that have tables, and what is added at least in each.
+const PARTS: usize = 16;
+const PART: usize = 1 << 14;
 /// Parts of the rows that are counted for it.
 const BUCKETS: usize = 1 << 10;
 
@@ -54,6 +58,7 @@ impl Add<'_> {
         &self,
         to: &mut [u8],
         order: Order,
+        nothing: T,
         add: impl Fn(T, T) -> T + Sync,
     ) {
         let (src, to): (&[T], &mut [T]) =
@@ -61,32 +66,39 @@ impl Add<'_> {
         if src.is_empty() {
             return;
         }
-        match (self.slices, order) {
-            (true, Order::Free) if self.is_crowded(to.len()) => self.tables(src, to, &add),
-            (true, _) => self.slices(src, to, &add),
-            (false, _) => self.elements(src, to, &add),
+        match self.slices {
+            true => match self.n_tables(order, to.len()) {
+                Some(n_tables) => self.tables(n_tables, nothing, src, to, &add),
+                None => self.slices(src, to, &add),
+            },
+            false => self.elements(src, to, &add),
         }
     }
 
-    /// Whether the tables of all threads are few elements beside what is added.
-    fn is_crowded(&self, n_places: usize) -> bool {
-        let (cut, n_threads) = (self.of.cut(), self.of.context.threads.count());
+    /// The number of tables, if they are few elements beside what is added.
+    fn n_tables(&self, order: Order, n_places: usize) -> Option<usize> {
+        let cut = self.of.cut();
         let added = self.index.len() * cut.inner;
+        let n_tables = match order {
+            Order::Kept => PARTS.min(added / PART),
+            Order::Free => self.of.context.threads.count().min(2 * added / GRAIN),
+        };
         let most = TABLES.min(added / 2);
-        cut.outer == 1 && n_threads > 1 && added >= 2 * GRAIN && n_places * n_threads <= most
+        (cut.outer == 1 && n_tables > 1 && n_places * n_tables <= most).then_some(n_tables)
     }
 
-    /// Each thread adds its part of the index in a table of its own; the tables are added at last.
+    /// Each part of the index is added in a table of its own; the tables are added at last.
     fn tables<T: Pod + Send + Sync>(
         &self,
+        n_tables: usize,
+        nothing: T,
         src: &[T],
         to: &mut [T],
         add: &(impl Fn(T, T) -> T + Sync),
     ) {
         let (context, inner) = (self.of.context, self.of.cut().inner);
-        let n_tasks = context.threads.count();
-        let each = self.index.len().div_ceil(n_tasks);
-        let mut tables = vec![T::zeroed(); n_tasks * to.len()];
+        let each = self.index.len().div_ceil(n_tables);
+        let mut tables = vec![nothing; n_tables * to.len()];
         let bytes = size_of_val(to);
         parallel_chunks(context, bytemuck::cast_slice_mut(&mut tables), bytes, &|task, table| {
             let table: &mut [T] = bytemuck::cast_slice_mut(table);
