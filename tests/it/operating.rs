@@ -2,7 +2,7 @@
 //! `launch` and `config`.
 
 use crate::process::{Cluster, Finished, Folder, Process, run};
-use crate::terminal::Screen;
+use crate::terminal::{Screen, abandoned};
 use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -89,6 +89,13 @@ fn top_draws_on_a_terminal_and_ends_a_session_after_a_yes() {
     screen.until("no sessions");
     screen.press("\u{3}");
     assert!(screen.finish().success());
+}
+
+#[test]
+fn top_ends_with_its_terminal() {
+    let cluster = Cluster::start(0);
+    let ended = abandoned("gt-cli", &["top", "--connect", &*cluster.address]);
+    assert_eq!(ended.and_then(|status| status.code()), Some(129), "as after SIGHUP");
 }
 
 #[test]

@@ -15,6 +15,41 @@ use std::time::Duration;
 /// The deadline of a wait for the next output.
 const PATIENCE: Duration = Duration::from_secs(120);
 
+/// Both ends of a terminal of so many columns and rows: the person's and the program's.
+fn terminal(columns: u16, rows: u16) -> (File, File) {
+    let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&master).unwrap();
+    unlockpt(&master).unwrap();
+    let name = ptsname(&master, Vec::new()).unwrap();
+    let path = OsStr::from_bytes(name.as_bytes());
+    let end = OpenOptions::new().read(true).write(true).open(path).unwrap();
+    let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+    tcsetwinsize(&end, size).unwrap();
+    (File::from(master), end)
+}
+
+/// Starts a program on a terminal that goes away without a signal once the program has drawn, and
+/// waits for its end; `None` if it outlives its terminal by 30 s.
+pub(crate) fn abandoned(path: &str, words: &[&str]) -> Option<ExitStatus> {
+    let (mut keys, end) = terminal(80, 24);
+    let mut command = Command::new(program(path));
+    command.args(words).env_remove("GT_CONNECT").env("TERM", "xterm-256color");
+    command.stdin(end.try_clone().unwrap()).stdout(end.try_clone().unwrap()).stderr(end);
+    let mut child = command.spawn().unwrap();
+    drop(command);
+    assert!(keys.read(&mut [0; 4096]).unwrap() > 0);
+    drop(keys);
+    for _ in 0..300 {
+        if let Some(status) = child.try_wait().unwrap() {
+            return Some(status);
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    let _ = child.kill();
+    let _ = child.wait();
+    None
+}
+
 /// A program on a terminal.
 pub(crate) struct Screen {
     keys: File,
@@ -26,14 +61,7 @@ pub(crate) struct Screen {
 impl Screen {
     /// Starts a program on a terminal of so many columns and rows.
     pub(crate) fn start(path: &str, words: &[&str], columns: u16, rows: u16) -> Screen {
-        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
-        grantpt(&master).unwrap();
-        unlockpt(&master).unwrap();
-        let name = ptsname(&master, Vec::new()).unwrap();
-        let path_of = OsStr::from_bytes(name.as_bytes());
-        let end = OpenOptions::new().read(true).write(true).open(path_of).unwrap();
-        let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
-        tcsetwinsize(&end, size).unwrap();
+        let (keys, end) = terminal(columns, rows);
         // A session of its own, so that the terminal of whoever runs the tests has no part in it.
         let mut command = Command::new("setsid");
         command.args(["--ctty", "--wait"]).arg(program(path)).args(words);
@@ -42,7 +70,6 @@ impl Screen {
         command.stdin(end.try_clone().unwrap()).stdout(end.try_clone().unwrap()).stderr(end);
         let child = command.spawn().unwrap();
         drop(command);
-        let keys = File::from(master);
         let mut reader = keys.try_clone().unwrap();
         let (send, output) = channel();
         std::thread::spawn(move || {

@@ -32,6 +32,10 @@ use view::View;
 
 /// How long keys are waited for before news are looked at.
 const GLANCE: Duration = Duration::from_millis(50);
+/// How often it is seen to that there still is a terminal.
+const PULSE: Duration = Duration::from_secs(1);
+/// The exit status of a program whose terminal has gone, as after SIGHUP.
+const HUNG_UP: i32 = 128 + 1;
 
 pub(crate) fn top(args: &TopArgs, json: bool) -> Result<()> {
     let address: Address = args.connect.parse()?;
@@ -49,11 +53,24 @@ pub(crate) fn top(args: &TopArgs, json: bool) -> Result<()> {
     // An address that nobody listens at is an error, and no screen that stays empty.
     drop(Monitor::connect(&address).map_err(run_error)?);
     let interrupt = Interrupt::watch(|| ())?;
+    end_with_terminal().context("cannot start a thread")?;
     let (news, wishes) = Feed::start(address.clone(), every).context("cannot start a thread")?;
     let mut terminal = ratatui::try_init().context("cannot draw on this terminal")?;
     let done = watch(&mut terminal, &address, (&news, &wishes), &interrupt);
     ratatui::restore();
     done
+}
+
+/// Ends the program when its terminal is gone and no signal says so, as under `nohup`. Waiting for
+/// keys would not end: the end of the terminal is read again and again.
+fn end_with_terminal() -> std::io::Result<()> {
+    let watch = || {
+        while rustix::termios::tcgetattr(std::io::stdin()).is_ok() {
+            std::thread::sleep(PULSE);
+        }
+        std::process::exit(HUNG_UP)
+    };
+    std::thread::Builder::new().name("gt-hang-up".into()).spawn(watch).map(drop)
 }
 
 /// The state of the server over one interval.
