@@ -62,9 +62,13 @@ pub(super) fn about(python: &Path, peers: &[Peer]) -> Result<String> {
         "from importlib.metadata import version\nprint(', '.join(f'{{m}} {{version(m)}}' for m in \
          {modules:?}))"
     );
-    let versions = Step::new(&python.to_string_lossy(), &["-c", &code]).read()?;
+    about_with(Step::new(&python.to_string_lossy(), &["-c", &code]).read()?.trim())
+}
+
+/// The same, of these versions.
+pub(super) fn about_with(versions: &str) -> Result<String> {
     let day = Step::new("date", &["-u", "+%F"]).read()?;
-    Ok(format!("{}, {}; {}; commit {}", machine(), versions.trim(), day.trim(), commit()?))
+    Ok(format!("{}, {}; {}; commit {}", machine(), versions, day.trim(), commit()?))
 }
 
 /// The name of the processor and the number of cores.

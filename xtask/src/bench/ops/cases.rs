@@ -20,8 +20,10 @@ pub(super) const DTYPES: [&str; 3] = ["f32", "bf16", "i64"];
 pub(super) struct Form {
     pub(super) op: &'static str,
     tape: &'static str,
-    code: &'static str,
+    pub(super) code: &'static str,
     positive: bool,
+    /// Why it is slower than PyTorch's, if it is.
+    pub(super) reason: &'static str,
 }
 
 /// A form at one size and dtype.
@@ -36,7 +38,7 @@ pub(super) fn forms() -> impl Iterator<Item = Form> {
     TABLE.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).map(|line| {
         let mut columns = line.split('|').map(str::trim);
         let mut next = || columns.next().unwrap_or_default();
-        Form { op: next(), tape: next(), code: next(), positive: next() == "+" }
+        Form { op: next(), tape: next(), code: next(), positive: next() == "+", reason: next() }
     })
 }
 

@@ -3,12 +3,13 @@
 //!
 //! Two programs stay up for the whole run: `gt-cli bench --served` and xtask/peers/ops_torch.py.
 //! They measure a case in turn, block by block. Each result is a line of a file, so a run that was
-//! interrupted goes on where it ended; `cases` makes the cases.
+//! interrupted goes on where it ended; `cases` makes the cases, and `page` the page of all results.
 
 mod cases;
+mod page;
 
-use super::BenchArgs;
 use super::paced::Paced;
+use super::{BenchArgs, Peer, environment};
 use crate::opinfo::Python;
 use crate::shell::{root, target_folder};
 use anyhow::{Context, Result};
@@ -63,7 +64,13 @@ pub(super) fn compare(args: &BenchArgs) -> Result<()> {
     measure(&cases, args, &file)?;
     let mut outcomes = results(&file)?;
     outcomes.retain(|outcome| all.contains(&outcome.case));
-    report(&mut outcomes)
+    report(&mut outcomes)?;
+    let is_whole = args.names.is_empty() && args.sizes.is_empty() && args.dtypes.is_empty();
+    if is_whole {
+        let version = Peer::Torch.package().1.replace("==", " ");
+        page::write(&outcomes, &environment::about_with(&version)?)?;
+    }
+    Ok(())
 }
 
 fn results(file: &Path) -> Result<Vec<Outcome>> {
