@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 
 use super::{
     context::{Context, Memory, Target},
-    multiply::{Float, Strided, multiply},
+    multiply::{Float, Strided, multiply, multiply_vector},
     plan::Product,
 };
 use crate::{
@@ -82,8 +82,8 @@ pub(crate) fn run(
     // SAFETY: this job is the one that writes its result, which is neither of its operands.
     let bytes = unsafe { memory.bytes_mut(work.out) };
     match work.dtype {
-        DType::F32 => floats::<f32>(context, work, lhs, rhs, bytes),
-        DType::F64 => floats::<f64>(context, work, lhs, rhs, bytes),
+        DType::F32 => floats::<f32, f32>(context, work, lhs, rhs, bytes, multiply),
+        DType::F64 => floats::<f64, f64>(context, work, lhs, rhs, bytes, multiply),
         DType::F16 => widened::<f16>(context, work, lhs, rhs, bytes)?,
         DType::Bf16 => widened::<bf16>(context, work, lhs, rhs, bytes)?,
         DType::I64 => {
@@ -155,19 +155,23 @@ fn cut(context: &Context<'_>, work: &MatMul, f: &(dyn Fn(Part) + Sync)) {
     });
 }
 
-fn floats<T: Float + Send + Sync>(
+/// One product of operands of `S` into a result of `T`.
+type Multiply<S, T> = unsafe fn([usize; 3], &Strided<S>, &Strided<S>, *mut T, isize);
+
+fn floats<S: Pod + Sync, T: Float + Send + Sync>(
     context: &Context<'_>,
     work: &MatMul,
     lhs: &[u8],
     rhs: &[u8],
     out: &mut [u8],
+    multiply: Multiply<S, T>,
 ) {
     if work.k == 0 || out.is_empty() {
         return out.fill(0);
     }
-    let (a, b): (&[T], &[T]) = (bytemuck::cast_slice(lhs), bytemuck::cast_slice(rhs));
+    let (a, b): (&[S], &[S]) = (bytemuck::cast_slice(lhs), bytemuck::cast_slice(rhs));
     let target = Target(out.as_mut_ptr());
-    let strided = |of: &[T], v: View, row: usize, column: usize| {
+    let strided = |of: &[S], v: View, row: usize, column: usize| {
         let first = v.offset + row as i64 * v.row + column as i64 * v.column;
         let at = of.as_ptr().wrapping_offset(first as isize);
         Strided { at, row: v.row as isize, column: v.column as isize }
@@ -185,12 +189,15 @@ fn floats<T: Float + Send + Sync>(
 }
 
 /// A float of two bytes.
-trait Half: Pod {
+trait Half: Pod + Sync {
+    /// How a matrix is multiplied with a vector, if not by way of copies.
+    const BY_VECTOR: Option<Multiply<Self, f32>>;
     fn widen(from: &[Self], to: &mut [f32]);
     fn narrow(from: &[f32], to: &mut [Self]);
 }
 
 impl Half for f16 {
+    const BY_VECTOR: Option<Multiply<f16, f32>> = None;
     fn widen(from: &[f16], to: &mut [f32]) {
         from.convert_to_f32_slice(to);
     }
@@ -200,6 +207,7 @@ impl Half for f16 {
 }
 
 impl Half for bf16 {
+    const BY_VECTOR: Option<Multiply<bf16, f32>> = Some(multiply_vector);
     fn widen(from: &[bf16], to: &mut [f32]) {
         from.convert_to_f32_slice(to);
     }
@@ -208,7 +216,7 @@ impl Half for bf16 {
     }
 }
 
-/// Halves by way of `f32` copies without gaps, rounded once at the end.
+/// Halves by way of `f32` copies without gaps, unless there is a vector, rounded once at the end.
 fn widened<T: Half>(
     context: &Context<'_>,
     work: &MatMul,
@@ -216,13 +224,17 @@ fn widened<T: Half>(
     rhs: &[u8],
     out: &mut [u8],
 ) -> Result<(), EngineError> {
-    let (a, lhs) = widen::<T>(context, &work.lhs, &work.batch, [work.m, work.k], lhs)?;
-    let (b, rhs) = widen::<T>(context, &work.rhs, &work.batch, [work.k, work.n], rhs)?;
-    let plain = MatMul { dtype: DType::F32, batch: work.batch.clone(), lhs, rhs, ..*work };
     let batches: usize = work.batch.iter().product();
     let mut product = context.pool.alloc(batches * work.m * work.n * 4)?;
     let Some(bytes) = product.as_mut_slice() else { return Ok(()) };
-    floats::<f32>(context, &plain, a.as_slice(), b.as_slice(), bytes);
+    if let Some(multiply) = T::BY_VECTOR.filter(|_| work.m == 1 || work.n == 1) {
+        floats::<T, f32>(context, work, lhs, rhs, bytes, multiply);
+    } else {
+        let (a, lhs) = widen::<T>(context, &work.lhs, &work.batch, [work.m, work.k], lhs)?;
+        let (b, rhs) = widen::<T>(context, &work.rhs, &work.batch, [work.k, work.n], rhs)?;
+        let plain = MatMul { dtype: DType::F32, batch: work.batch.clone(), lhs, rhs, ..*work };
+        floats::<f32, f32>(context, &plain, a.as_slice(), b.as_slice(), bytes, multiply);
+    }
     T::narrow(bytemuck::cast_slice(bytes), bytemuck::cast_slice_mut(out));
     Ok(())
 }

@@ -12,6 +12,7 @@
 mod direct;
 
 use bytemuck::Pod;
+use half::bf16;
 
 /// Products of a row summed before they are added to the result: not more than the crate sums by
 /// itself for any size.
@@ -110,6 +111,46 @@ pub(super) unsafe fn multiply<T: Float>(
             unsafe { matrices(size, &a, &b, out, out_row, depth > 0) };
         }
     }
+}
+
+/// As [`multiply`], of a matrix and a vector of `bf16`, which are read as they lie. It has the bits
+/// of [`multiply`] on operands that are widened first.
+///
+/// # Safety
+/// As of [`multiply`].
+pub(super) unsafe fn multiply_vector(
+    [m, n, k]: [usize; 3],
+    lhs: &Strided<bf16>,
+    rhs: &Strided<bf16>,
+    out: *mut f32,
+    out_row: isize,
+) {
+    for depth in (0..k).step_by(DEPTH) {
+        let size = [m, n, DEPTH.min(k - depth)];
+        let (a, b) = (lhs.after_columns(depth), rhs.after_rows(depth));
+        if direct::takes(size, &b) {
+            // SAFETY: as the caller promises, of these columns and rows.
+            unsafe { direct::product(size, &a, &b, out, out_row, depth > 0) };
+            continue;
+        }
+        // SAFETY: as the caller promises, of these columns and rows.
+        let (left, right) = unsafe { (widened(&a, [m, size[2]]), widened(&b, [size[2], n])) };
+        let dense =
+            |at: &[f32], row: usize| Strided { at: at.as_ptr(), row: row as isize, column: 1 };
+        let (a, b) = (dense(&left, size[2]), dense(&right, n));
+        // SAFETY: the copies have these columns and rows.
+        unsafe { by_copies(size, &a, &b, out, out_row, depth > 0) };
+    }
+}
+
+/// A copy of a matrix, row after row.
+///
+/// # Safety
+/// It is valid for reading that many rows and columns.
+unsafe fn widened(of: &Strided<bf16>, [rows, columns]: [usize; 2]) -> Vec<f32> {
+    let places = (0..rows).flat_map(|row| (0..columns).map(move |column| (row, column)));
+    // SAFETY: the matrix has this element.
+    places.map(|(i, j)| unsafe { of.element(i, j).read_unaligned() }.to_f32()).collect()
 }
 
 /// By way of copies that are at least two rows and two columns, the left one column after column.

@@ -1,10 +1,15 @@
 //! Products that take less time than the preparation of their operands for the `gemm` crate: those
 //! with a vector on one side, and those with a small matrix on the right.
 //!
+//! A product of `bf16` with a vector reads its operands as they are, and is one of `f32`.
+//!
 //! Guarantees the bits of the `gemm` crate's usual way, which is one fused multiply-add after the
 //! other along the depth, from zero on. Depths of 1 and 2 begin with a product in the crate, and
 //! processors without that instruction round twice: such products do not come here.
 #![expect(unsafe_code, reason = "works on raw matrices with the processor's vectors")]
+
+use bytemuck::Pod;
+use half::bf16;
 
 use super::{DEPTH, Float, Strided};
 
@@ -29,10 +34,10 @@ pub(super) fn takes<T>([m, n, k]: [usize; 3], rhs: &Strided<T>) -> bool {
 ///
 /// # Safety
 /// As of [`multiply`](super::multiply), with `k` up to [`DEPTH`].
-pub(super) unsafe fn product<T: Float>(
+pub(super) unsafe fn product<S: Source<T>, T: Float>(
     size: [usize; 3],
-    lhs: &Strided<T>,
-    rhs: &Strided<T>,
+    lhs: &Strided<S>,
+    rhs: &Strided<S>,
     out: *mut T,
     out_row: isize,
     add: bool,
@@ -64,28 +69,47 @@ fn is_fused() -> bool {
 }
 
 /// One product.
-struct Work<'a, T> {
+struct Work<'a, S, T> {
     size: [usize; 3],
-    lhs: &'a Strided<T>,
-    rhs: &'a Strided<T>,
+    lhs: &'a Strided<S>,
+    rhs: &'a Strided<S>,
     out: *mut T,
     out_row: isize,
     add: bool,
 }
 
+/// What the matrices of a product of `T` hold.
+pub(super) trait Source<T>: Pod {
+    fn widened(self) -> T;
+}
+
+impl<T: Float> Source<T> for T {
+    #[inline(always)]
+    fn widened(self) -> T {
+        self
+    }
+}
+
+impl Source<f32> for bf16 {
+    #[inline(always)]
+    fn widened(self) -> f32 {
+        f32::from_bits(u32::from(self.to_bits()) << 16)
+    }
+}
+
 /// A matrix times a vector.
-struct Line<T> {
+struct Line<S, T> {
     /// Elements of the result, and of the vector.
     size: [usize; 2],
-    matrix: Strided<T>,
-    vector: *const T,
+    matrix: Strided<S>,
+    vector: *const S,
     apart: isize,
     out: *mut T,
     out_apart: isize,
     add: bool,
 }
 
-impl<T: Float> Work<'_, T> {
+impl<S: Source<T>, T: Float> Work<'_, S, T> {
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx512f,avx512vl,avx2,fma")]
     unsafe fn on_512(&self) {
@@ -120,7 +144,7 @@ impl<T: Float> Work<'_, T> {
     /// The product with a vector, which is on the right or, where it is on the left, the right one
     /// of the transposed product.
     #[inline(always)]
-    fn line(&self) -> Line<T> {
+    fn line(&self) -> Line<S, T> {
         let [m, n, k] = self.size;
         let (lhs, rhs, out, add) = (self.lhs, self.rhs, self.out, self.add);
         if n == 1 {
@@ -143,7 +167,7 @@ impl<T: Float> Work<'_, T> {
         for (p, line) in right[..k].iter_mut().enumerate() {
             for (j, to) in line[..n].iter_mut().enumerate() {
                 // SAFETY: the right side has this element.
-                *to = unsafe { self.rhs.element(p, j).read_unaligned() };
+                *to = unsafe { self.rhs.element(p, j).read_unaligned() }.widened();
             }
         }
         let whole = m / R * R;
@@ -160,12 +184,12 @@ impl<T: Float> Work<'_, T> {
     #[inline(always)]
     unsafe fn rows<const W: usize, const R: usize>(&self, right: &[[T; W]], row: usize) {
         let mut sums = [[T::zeroed(); W]; R];
-        let lines: [*const T; R] = std::array::from_fn(|r| self.lhs.element(row + r, 0));
+        let lines: [*const S; R] = std::array::from_fn(|r| self.lhs.element(row + r, 0));
         for (p, line) in right.iter().enumerate() {
             for r in 0..R {
                 let at = lines[r].wrapping_offset(p as isize * self.lhs.column);
                 // SAFETY: the row has this column.
-                let x = unsafe { at.read_unaligned() };
+                let x = unsafe { at.read_unaligned() }.widened();
                 for j in 0..W {
                     sums[r][j] = x.times_plus(line[j], sums[r][j]);
                 }
@@ -187,14 +211,15 @@ impl<T: Float> Work<'_, T> {
     }
 }
 
-impl<T: Float> Line<T> {
+impl<S: Source<T>, T: Float> Line<S, T> {
     #[inline(always)]
     unsafe fn run(&self) {
         let [_, k] = self.size;
         let mut x = [T::zeroed(); DEPTH];
         for (p, to) in x[..k].iter_mut().enumerate() {
+            let at = self.vector.wrapping_offset(p as isize * self.apart);
             // SAFETY: the vector has this element.
-            *to = unsafe { self.vector.wrapping_offset(p as isize * self.apart).read_unaligned() };
+            *to = unsafe { at.read_unaligned() }.widened();
         }
         if self.matrix.row == 1 {
             // SAFETY: as the caller promises.
@@ -231,12 +256,12 @@ impl<T: Float> Line<T> {
 
     #[inline(always)]
     unsafe fn add_columns<const N: usize>(&self, x: &[T], first: usize, p: usize, sums: &mut [T]) {
-        let at: [*const T; N] = std::array::from_fn(|c| self.matrix.element(first, p + c));
+        let at: [*const S; N] = std::array::from_fn(|c| self.matrix.element(first, p + c));
         let x: [T; N] = std::array::from_fn(|c| x[p + c]);
         for (i, sum) in sums.iter_mut().enumerate() {
             for c in 0..N {
                 // SAFETY: the column has this element.
-                let y = unsafe { at[c].wrapping_add(i).read_unaligned() };
+                let y = unsafe { at[c].wrapping_add(i).read_unaligned() }.widened();
                 *sum = y.times_plus(x[c], *sum);
             }
         }
@@ -277,9 +302,9 @@ impl<T: Float> Line<T> {
     unsafe fn add_block(&self, row: usize, p: usize, x: &[T], sums: &mut [T; LANES]) {
         let mut block = [[T::zeroed(); LANES]; LANES];
         for (r, line) in block.iter_mut().enumerate() {
-            let at = self.matrix.element(row + r, p).cast::<[T; LANES]>();
+            let at = self.matrix.element(row + r, p).cast::<[S; LANES]>();
             // SAFETY: the row has these elements side by side.
-            *line = unsafe { at.read_unaligned() };
+            *line = unsafe { at.read_unaligned() }.map(S::widened);
         }
         for (c, x) in x.iter().enumerate() {
             for r in 0..LANES {
@@ -293,7 +318,7 @@ impl<T: Float> Line<T> {
         for (p, x) in x.iter().enumerate().skip(from) {
             for (r, sum) in sums.iter_mut().enumerate() {
                 // SAFETY: the row has this element.
-                let y = unsafe { self.matrix.element(row + r, p).read_unaligned() };
+                let y = unsafe { self.matrix.element(row + r, p).read_unaligned() }.widened();
                 *sum = y.times_plus(*x, *sum);
             }
         }
@@ -319,7 +344,10 @@ unsafe fn put<T: Float>(to: *mut T, sum: T, add: bool) {
 mod tests {
     use gt_ir::testing::Source;
 
-    use super::{super::by_copies, *};
+    use super::{
+        super::{by_copies, multiply, multiply_vector},
+        *,
+    };
 
     /// Memory of a matrix, and the strides by which it lies there.
     struct Held {
@@ -382,5 +410,38 @@ mod tests {
             );
         }
         assert!(n_direct > 500, "only {n_direct} products were computed directly");
+    }
+
+    /// Vectors and matrices of `bf16`, at depths around those of the parts of a sum.
+    #[test]
+    fn narrow_vectors_have_the_bits_of_widened_ones() {
+        let mut source = Source::from_seed(12);
+        for k in [1, 2, 3, 16, 40, 511, 512, 513, 514, 515, 1100] {
+            for [m, n] in [[1, 1], [1, 37], [40, 1], [1, 600]] {
+                let held = [[m, k], [k, n]].map(|size| Held::random(size, &mut source));
+                let narrow = held
+                    .each_ref()
+                    .map(|of| of.memory.iter().map(|x| bf16::from_f32(*x)).collect::<Vec<bf16>>());
+                let wide =
+                    narrow.each_ref().map(|of| of.iter().map(|x| x.to_f32()).collect::<Vec<f32>>());
+                let (mut ours, mut theirs) = (vec![0.0; m * n], vec![0.0; m * n]);
+                let row = n as isize;
+                let [a, b] = [0, 1].map(|i| {
+                    let [row, column] = held[i].strides;
+                    Strided { at: narrow[i].as_ptr(), row, column }
+                });
+                // SAFETY: the operands have these rows and columns, and so have the results.
+                unsafe { multiply_vector([m, n, k], &a, &b, ours.as_mut_ptr(), row) };
+                let [a, b] = [0, 1].map(|i| {
+                    let [row, column] = held[i].strides;
+                    Strided { at: wide[i].as_ptr(), row, column }
+                });
+                // SAFETY: as above.
+                unsafe { multiply([m, n, k], &a, &b, theirs.as_mut_ptr(), row) };
+                let same =
+                    |(a, b): (&f32, &f32)| a.to_bits() == b.to_bits() || a.is_nan() && b.is_nan();
+                assert!(ours.iter().zip(&theirs).all(same), "{:?}", [m, n, k]);
+            }
+        }
     }
 }
