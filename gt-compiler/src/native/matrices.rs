@@ -37,8 +37,8 @@ fn each<T: Pod + Send + Sync>(
     problem: &Problem,
     operands: &[&[u8]],
     out: &mut [u8],
-    widen: fn(T) -> f64,
-    narrow: fn(f64) -> T,
+    widen: impl Fn(T) -> f64 + Copy + Sync,
+    narrow: impl Fn(f64) -> T + Copy + Sync,
 ) -> Result<(), EngineError> {
     let size = problem.result();
     if size == 0 {

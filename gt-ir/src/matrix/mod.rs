@@ -113,8 +113,8 @@ impl Problem {
         first: usize,
         operands: &[&[T]],
         out: &mut [T],
-        widen: fn(T) -> f64,
-        narrow: fn(f64) -> T,
+        widen: impl Fn(T) -> f64,
+        narrow: impl Fn(f64) -> T,
     ) {
         if self.result == 0 {
             return;
