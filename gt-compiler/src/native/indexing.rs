@@ -28,6 +28,8 @@ use add::{Add, Order};
 const GRAIN: usize = 1 << 14;
 /// Bytes that one task copies.
 const COPIED: usize = 1 << 20;
+/// Bytes of a short slice at most.
+const SHORT: usize = 128;
 
 /// A step on indices: its operands after the base, and the axis.
 pub(super) struct Indexed<'a> {
@@ -57,7 +59,10 @@ impl Indexed<'_> {
                 found.store(true, Relaxed);
             }
         });
-        match index.iter().find(|i| found.load(Relaxed) && outside(i)) {
+        if !found.load(Relaxed) {
+            return Ok(());
+        }
+        match index.iter().find(|i| outside(i)) {
             None => Ok(()),
             Some(&index) => {
                 let op = self.step.op.to_string();
@@ -164,7 +169,7 @@ impl Indexed<'_> {
             for (row, t) in chunk.chunks_exact_mut(slice).enumerate() {
                 let row = i * per_task + row;
                 let at = (row / index.len() * n + index[row % index.len()] as usize) * slice;
-                t.copy_from_slice(&x[at..at + slice]);
+                copy(&x[at..at + slice], t);
             }
         });
     }
@@ -207,6 +212,17 @@ impl Indexed<'_> {
             DType::Bool => work.typed(to, free, 0, |a: u8, b| a | b),
         }
         Ok(())
+    }
+}
+
+/// Copies a slice. Words of a short one take less time than a call.
+fn copy(from: &[u8], to: &mut [u8]) {
+    const WORD: usize = 4;
+    if from.len() > SHORT || !from.len().is_multiple_of(WORD) {
+        return to.copy_from_slice(from);
+    }
+    for (to, from) in to.chunks_exact_mut(WORD).zip(from.chunks_exact(WORD)) {
+        to.copy_from_slice(from);
     }
 }
 

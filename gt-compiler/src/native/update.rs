@@ -18,8 +18,6 @@ use crate::{
 
 /// Elements of the table that one task has.
 const GRAIN: usize = 1 << 18;
-/// No row, and no position of the index.
-const NONE: u32 = u32::MAX;
 
 /// Changes the rows of a table; without `table` the result lies where the table lay. The literals
 /// are the number and the scale.
@@ -70,65 +68,48 @@ impl Work<'_> {
         let number = self.literals.first().map_or_else(T::zeroed, |bits| T::of_bits(*bits));
         let scale = self.literals.get(1).map(|bits| T::of_bits(*bits));
         let scaled = |sum: T| scale.map_or(sum, |scale| sum.mul(scale));
-        let chains = Chains::of(self.index, self.of.ty.shape.sizes()[0]);
+        let order = order(self.index);
         let keeps = keeps(&apply, scaled(number));
         let per_task = (GRAIN / width.max(1)).max(1);
         let bytes = per_task * width * size_of::<T>();
         parallel_chunks(self.of.context, bytemuck::cast_slice_mut(to), bytes, &|task, part| {
-            let mut sums = vec![number; width];
-            let table = bytemuck::cast_slice_mut::<u8, T>(part).chunks_mut(width);
-            for (row, chain) in table.zip(&chains.of_row[task * per_task..]) {
-                if *chain == NONE && keeps {
-                    continue;
-                }
+            let part = bytemuck::cast_slice_mut::<u8, T>(part);
+            let (first, mut sums) = (task * per_task, vec![number; width]);
+            let mut change = |row: usize, places: &[u32]| {
                 sums.fill(number);
-                for at in chains.positions(*chain) {
-                    let added = &rows[at * width..][..width];
+                for at in places {
+                    let added = &rows[*at as usize * width..][..width];
                     sums.iter_mut().zip(added).for_each(|(s, a)| *s = s.add(*a));
                 }
+                let row = &mut part[(row - first) * width..][..width];
                 row.iter_mut().zip(&sums).for_each(|(t, s)| *t = apply(*t, scaled(*s)));
+            };
+            let row_of = |at: &u32| self.index[*at as usize] as usize;
+            let end = first + per_task;
+            let own = &order[order.partition_point(|at| row_of(at) < first)..];
+            let own = &own[..own.partition_point(|at| row_of(at) < end)];
+            let mut next = first;
+            for places in own.chunk_by(|a, b| row_of(a) == row_of(b)) {
+                let row = row_of(&places[0]);
+                (next..row).filter(|_| !keeps).for_each(|row| change(row, &[]));
+                change(row, places);
+                next = row + 1;
             }
+            let end = end.min(self.of.ty.shape.sizes()[0]);
+            (next..end).filter(|_| !keeps).for_each(|row| change(row, &[]));
         });
     }
+}
+
+/// The places of an index, by the rows that they name; those of one row in their order.
+fn order(index: &[i64]) -> Vec<u32> {
+    let mut order: Vec<u32> = (0..).take(index.len()).collect();
+    order.sort_by_key(|at| index[*at as usize]);
+    order
 }
 
 /// Whether `x + step`, or `x - step`, has the bits of `x` for every `x`, negative zero included.
 fn keeps<T: Number>(apply: impl Fn(T, T) -> T, step: T) -> bool {
     let (zero, bits) = (T::zeroed(), |x: &T| bytemuck::bytes_of(x).to_vec());
     step == zero && [zero, T::MINUS_ZERO].iter().all(|x| bits(&apply(*x, step)) == bits(x))
-}
-
-/// The positions of the index that name the same row, in order, one chain for each row named.
-struct Chains {
-    /// The chain of each row.
-    of_row: Vec<u32>,
-    /// The first and the last position of each chain.
-    ends: Vec<(u32, u32)>,
-    /// The position after each position.
-    next: Vec<u32>,
-}
-
-impl Chains {
-    fn of(index: &[i64], n_rows: usize) -> Chains {
-        let mut chains =
-            Chains { of_row: vec![NONE; n_rows], ends: vec![], next: vec![NONE; index.len()] };
-        for (at, row) in (0..).zip(index) {
-            let chain = &mut chains.of_row[*row as usize];
-            if *chain == NONE {
-                *chain = chains.ends.len() as u32;
-                chains.ends.push((at, at));
-            } else {
-                let (_, last) = &mut chains.ends[*chain as usize];
-                chains.next[*last as usize] = at;
-                *last = at;
-            }
-        }
-        chains
-    }
-
-    fn positions(&self, chain: u32) -> impl Iterator<Item = usize> + '_ {
-        let next = |at: &u32| Some(self.next[*at as usize]).filter(|next| *next != NONE);
-        let first = self.ends.get(chain as usize).map(|(first, _)| *first);
-        std::iter::successors(first, next).map(|at| at as usize)
-    }
 }

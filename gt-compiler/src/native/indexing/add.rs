@@ -79,12 +79,13 @@ impl Add<'_> {
     fn n_tables(&self, order: Order, n_places: usize) -> Option<usize> {
         let cut = self.of.cut();
         let added = self.index.len() * cut.inner;
+        let most = TABLES.min(added / 2) / n_places.max(1);
         let n_tables = match order {
-            Order::Kept => PARTS.min(added / PART),
+            // As many for each of two, four and so on threads.
+            Order::Kept => PARTS.min(added / PART).min(most).checked_ilog2().map_or(0, |n| 1 << n),
             Order::Free => self.of.context.threads.count().min(2 * added / GRAIN),
         };
-        let most = TABLES.min(added / 2);
-        (cut.outer == 1 && n_tables > 1 && n_places * n_tables <= most).then_some(n_tables)
+        (cut.outer == 1 && n_tables > 1 && n_tables <= most).then_some(n_tables)
     }
 
     /// Each part of the index is added in a table of its own; the tables are added at last.
