@@ -11,7 +11,8 @@ use super::precision::biased;
 use crate::core::{Arg, DynTensor};
 
 /// What PyTorch's keyword arguments of convolutions say: along height, then along width. Volumes
-/// have a depth before them, `Convolution<3>`. Lines use the second of two.
+/// have a depth before them, `Convolution<3>`. Lines use the second of two; a first one that says
+/// something else is an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Convolution<const N: usize = 2> {
     /// Distance between windows.
@@ -81,7 +82,11 @@ pub fn conv1d(
     if let Some(batch) = one_of(x, 2) {
         return conv1d(&batch, weight, bias, how).squeeze(0);
     }
-    let y = convolved(&x.unsqueeze(-2), &weight.unsqueeze(-2), as_line(how)).squeeze(-2);
+    let how = match as_line("conv1d", how) {
+        Ok(how) => how,
+        Err(error) => return x.record_with(|_| Err(error)),
+    };
+    let y = convolved(&x.unsqueeze(-2), &weight.unsqueeze(-2), how).squeeze(-2);
     with_bias(&y, bias)
 }
 
@@ -185,17 +190,24 @@ pub(super) fn one_of(x: &DynTensor, rank: usize) -> Option<DynTensor> {
     (x.rank() == rank && x.error().is_none()).then(|| x.unsqueeze(0))
 }
 
-/// Lines are images of height 1.
-pub(super) fn as_line(how: Convolution) -> Convolution {
-    let of = |[_, width]: [usize; 2], height| [height, width];
-    Convolution {
-        stride: of(how.stride, 1),
-        padding: of(how.padding, 0),
+/// Lines are images of height 1: of each two numbers the second counts, and the first is the same
+/// or what changes nothing.
+pub(super) fn as_line(op: &str, how: Convolution) -> Result<Convolution, OpError> {
+    let of = |name: &str, [first, width]: [usize; 2], neutral| {
+        if first != width && first != neutral {
+            let found = format!("{op}: {name} is [{first}, {width}], but a line has one number");
+            return Err(OpError::new(found).hint(format!("write `{name}: [{width}; 2]`")));
+        }
+        Ok([neutral, width])
+    };
+    Ok(Convolution {
+        stride: of("stride", how.stride, 1)?,
+        padding: of("padding", how.padding, 0)?,
         same: how.same,
-        dilation: of(how.dilation, 1),
-        output_padding: of(how.output_padding, 0),
+        dilation: of("dilation", how.dilation, 1)?,
+        output_padding: of("output_padding", how.output_padding, 0)?,
         groups: how.groups,
-    }
+    })
 }
 
 /// The convolution of a batch of images.

@@ -51,7 +51,11 @@ pub fn conv_transpose1d(
     if let Some(batch) = one_of(x, 2) {
         return conv_transpose1d(&batch, weight, bias, how).squeeze(0);
     }
-    let y = conv_transpose2d(&x.unsqueeze(-2), &weight.unsqueeze(-2), None, as_line(how));
+    let how = match as_line("conv_transpose1d", how) {
+        Ok(how) => how,
+        Err(error) => return x.record_with(|_| Err(error)),
+    };
+    let y = conv_transpose2d(&x.unsqueeze(-2), &weight.unsqueeze(-2), None, how);
     with_bias(&y.squeeze(-2), bias)
 }
 

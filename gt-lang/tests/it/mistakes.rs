@@ -218,6 +218,12 @@ fn windows_that_cannot_be() {
             "conv2d",
             &["[1,4,5,5]"],
         );
+        let (line, three) = (zeros(&[1, 4, 9]), zeros(&[4, 4, 3]));
+        let first = Convolution { padding: [2, 0], ..Default::default() };
+        let odd = mistake!(f::conv1d(&line, &three, None, first));
+        says(&odd, "conv1d: padding is [2, 0], but a line has one number", &[]);
+        let odd = mistake!(f::conv_transpose1d(&line, &three, None, with(1, [3, 2])));
+        says(&odd, "conv_transpose1d: stride is [3, 2], but a line has one", &[]);
         says(
             &mistake!(image.group_norm(3, &zeros(&[4]), &zeros(&[4]), 1e-5)),
             "group_norm",
