@@ -30,7 +30,7 @@ use crate::clock::Time;
 use crate::connection::{Connection, Ending, Incoming};
 use crate::identity::program;
 use crate::ids::RequestId;
-use crate::log::{Line, Log, Source, What, words_of};
+use crate::log::{Facts, Line, Log, Source, What, words_of};
 use crate::messages::{self, Area, Rank};
 use crate::modifier::{self, Place};
 use crate::slot::Slot;
@@ -149,7 +149,8 @@ impl Session {
         }
         let question = Question::Fetch { value, assembly: None, slot: slot.clone(), began: None };
         let request = self.ask(question);
-        self.log_line(What::ClientSend, "Fetch", 0, format_args!("{request} {value}"));
+        let line = Line::new(What::ClientSend, Source::Client(&self.name), "Fetch");
+        self.log.tell(&line, "Fetch", Facts::value(request, value));
         self.send(now, Order::Fetch { request, value });
         slot
     }
@@ -308,12 +309,9 @@ impl Session {
                 }
             }
             ToClient::Chunk { request, chunk } => {
-                self.log_line(
-                    What::ClientRecv,
-                    "Chunk",
-                    chunk.bytes.len(),
-                    format_args!("{request} {} at {}", chunk.value, chunk.offset),
-                );
+                let line = Line::new(What::ClientRecv, Source::Client(&self.name), "Chunk");
+                let facts = Facts::arrived(request, chunk.value, chunk.offset);
+                self.log.tell(&line.bytes(chunk.bytes.len() as u64), "Chunk", facts);
                 let bytes = chunk.total;
                 let Some(Question::Fetch { assembly, began, .. }) = self.open.get_mut(&request)
                 else {
@@ -367,7 +365,7 @@ impl Session {
         let Some(mut entry) = self.log.entry() else { return };
         let (command, details) = words_of(order);
         let line = Line::new(What::ClientSend, Source::Client(&self.name), command);
-        entry.write(&line, format_args!("{details}"));
+        entry.say(None, &line, command, &details);
         if let (Order::Run(tape), false) = (order, self.log.has_instructions()) {
             entry.instructions(&line, tape, format_args!(""));
         }

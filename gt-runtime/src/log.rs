@@ -6,14 +6,18 @@
 //!   0.003s | #0007    | WORKER_SEND  | WORKER w0  | Run     | 1.2 KB | %5 = add %3, 2 (a.rs:1:9)
 //! ```
 //!
-//! A log that is off costs one look at an `Option`. A log that is on costs the printing of a line:
-//! a thread writes the lines some milliseconds later (`sink`), in order. A program that ends writes
-//! its last lines; a program that is killed loses the lines of the last 20 ms. Logging never fails
+//! A log that is off costs one look at an `Option`. A log that is on collects numbers (`told`), of
+//! which a thread makes lines some milliseconds later (`sink`), in order; rare lines are collected
+//! as texts. A program that ends writes its last lines; a program that is killed loses those of the
+//! last 20 ms. Logging never fails
 //! a program and never stops it, also if the disk is full.
 
 mod config;
+mod facts;
 mod line;
+mod lines;
 mod sink;
+mod told;
 mod words;
 
 use std::fmt;
@@ -22,18 +26,20 @@ use std::sync::{Arc, OnceLock};
 
 use gt_ir::{Entry, Instr, Tape};
 
-use crate::clock;
+use crate::clock::{self, Time};
 use crate::dispatcher::{Note, Party, Report, Way};
 use crate::messages::{self, Area, Rank};
 #[cfg(feature = "cluster")]
 use crate::wire::{Doing, Moment};
 pub use config::{DETAIL, Detail, FORMAT, Format, LogConfig, SIZE, Size, VARIABLE};
+pub(crate) use facts::Facts;
 #[cfg(feature = "cluster")]
 pub(crate) use line::print;
-pub(crate) use line::size_text;
+pub(crate) use line::{Details, size_text};
 pub use line::{Line, Source, What};
-use sink::{FAREWELL, Lines, Sink};
-pub(crate) use words::words_of;
+use sink::{Adding, FAREWELL, Sink};
+use told::Told;
+pub(crate) use words::{Said, Words, words_of};
 
 /// A log, or none. Cheap to clone; clones share the file and the numbering.
 #[derive(Debug, Clone, Default)]
@@ -123,10 +129,12 @@ impl Log {
         }
     }
 
-    /// Writes a message that the dispatcher received or queued.
-    pub fn note(&self, note: &Note) {
+    /// Writes a message that the dispatcher received or queued at this time.
+    pub fn note(&self, now: Time, note: &Note) {
         if let Some(mut entry) = self.entry() {
-            with_note(note, |line, details| entry.write(line, details));
+            with_note(note, |line, words| {
+                entry.say(Some(now), line, words.command, &words.details)
+            });
         }
     }
 
@@ -153,6 +161,14 @@ impl Log {
         }
     }
 
+    /// Writes one line of numbers.
+    #[inline]
+    pub(crate) fn tell(&self, line: &Line<'_>, command: &'static str, facts: Facts) {
+        if let Some(mut entry) = self.entry() {
+            entry.tell(None, line, command, facts);
+        }
+    }
+
     /// Writes one line about a moment.
     #[inline]
     pub fn line(
@@ -169,20 +185,21 @@ impl Log {
 
 /// The line for a message that the dispatcher received or queued. The report of a segment is an
 /// interval: the time in which the worker ran it.
-pub(crate) fn with_note(note: &Note, write: impl FnOnce(&Line<'_>, fmt::Arguments<'_>)) {
+pub(crate) fn with_note(note: &Note, write: impl FnOnce(&Line<'_>, &Words)) {
     let words = words::describe(&note.message);
-    let (what, source): (What, Source<'_>) = match (&note.party, note.way) {
-        (Party::Session(id), Way::In) => (What::Recv, Source::Client(id)),
-        (Party::Session(id), Way::Out) => (What::Send, Source::Client(id)),
-        (Party::Worker(id), Way::In) => (What::WorkerRecv, Source::Worker(id)),
-        (Party::Worker(id), Way::Out) => (What::WorkerSend, Source::Worker(id)),
+    let what = match (&note.party, note.way) {
+        (Party::Session(_), Way::In) => What::Recv,
+        (Party::Session(_), Way::Out) => What::Send,
+        (Party::Worker(_), Way::In) => What::WorkerRecv,
+        (Party::Worker(_), Way::Out) => What::WorkerSend,
     };
     let of = match note.party {
         Party::Session(id) => words.of.or(Some((id, 0))),
         Party::Worker(_) => words.of,
     };
-    let line = Line::new(what, source, words.command).bytes(words.size).took(words.took);
-    write(&Line { of, live: words.live, ..line }, format_args!("{}", words.details));
+    let line = Line::new(what, Source::Party(note.party), words.command);
+    let line = line.bytes(words.size).took(words.took);
+    write(&Line { of, live: words.live, ..line }, &words);
 }
 
 /// The line for what a client or a worker did, as it says itself.
@@ -255,7 +272,7 @@ fn area(line: &Line<'_>) -> Area {
             match line.source {
                 Source::Client(_) => Area::Client,
                 Source::Worker(_) => Area::Worker,
-                Source::Dispatcher => Area::Dispatcher,
+                Source::Party(_) | Source::Dispatcher => Area::Dispatcher,
             }
         }
     }
@@ -307,25 +324,56 @@ pub(crate) fn header(format: Format) -> String {
 #[derive(Debug)]
 pub struct LogEntry<'a> {
     open: &'a Open,
-    lines: Option<Lines<'a>>,
+    lines: Option<Adding<'a>>,
 }
 
 impl LogEntry<'_> {
     /// Adds a line. Line ends within `details` become ` / `.
     pub fn write(&mut self, line: &Line<'_>, details: fmt::Arguments<'_>) {
-        let area = area(line);
+        self.print(None, line, Details::Text(details));
+    }
+
+    /// Adds a line of numbers.
+    #[inline]
+    pub(crate) fn tell(
+        &mut self,
+        now: Option<Time>,
+        line: &Line<'_>,
+        command: &'static str,
+        facts: Facts,
+    ) {
+        let now = now.unwrap_or_else(clock::now);
+        let is_message = self.open.areas != Areas::default();
+        match (&mut self.lines, Told::new(now, line, command, facts)) {
+            (Some(lines), Some(told)) if !is_message => lines.state.tell(told),
+            _ => self.print(Some(now), &Line { command, ..*line }, Details::Facts(&facts)),
+        }
+    }
+
+    /// Adds a line of a message.
+    pub(crate) fn say(
+        &mut self,
+        now: Option<Time>,
+        line: &Line<'_>,
+        command: &'static str,
+        said: &Said,
+    ) {
+        match said {
+            Said::Facts(facts) => self.tell(now, line, command, *facts),
+            Said::Text(text) => self.print(now, line, Details::Text(format_args!("{text}"))),
+        }
+    }
+
+    fn print(&mut self, now: Option<Time>, line: &Line<'_>, details: Details<'_>) {
+        let (area, now) = (area(line), now.unwrap_or_else(clock::now));
         if self.open.areas.has(area) {
             let mut text = String::new();
-            line::print(&mut text, Format::Tape, (clock::now(), 0), line, details);
+            line::print(&mut text, Format::Tape, (now, 0), line, details);
             messages::say(Rank::Detail, area, &text.trim_end());
         }
         let Some(lines) = &mut self.lines else { return };
-        let state = &mut *lines.state;
-        if state.has_room() {
-            state.sequence += 1;
-            let head = (clock::now(), state.sequence);
-            line::print(&mut state.lines, self.open.format, head, line, details);
-        }
+        let format = self.open.format;
+        lines.state.print(|to, n| line::print(to, format, (now, n), line, details));
     }
 
     /// Adds a line for an instruction, as the tape prints it, with the user's line and the signals

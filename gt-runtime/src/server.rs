@@ -311,7 +311,8 @@ impl Server {
 
     fn handle(&mut self, event: Event, watch: &mut impl FnMut(&str)) -> Result<(), SocketError> {
         let mut actions = std::mem::take(&mut self.actions);
-        self.dispatcher.handle(clock::now(), event, &mut actions);
+        let now = clock::now();
+        self.dispatcher.handle(now, event, &mut actions);
         for action in actions.drain(..) {
             match action {
                 Action::Send(peer, packet) => self.send(peer, packet, watch)?,
@@ -327,8 +328,8 @@ impl Server {
                     self.partitioner.add((session, user), &job);
                 }
                 Action::Note(note) => {
-                    self.log.note(&note);
-                    self.trace.note(clock::now(), &note);
+                    self.log.note(now, &note);
+                    self.trace.note(now, &note);
                 }
                 Action::Moments { party, asked, moments } => {
                     self.trace.moments(clock::now(), party, asked, &moments);

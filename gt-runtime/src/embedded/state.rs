@@ -95,11 +95,12 @@ impl State {
     /// Gives an event to the dispatcher, and performs its actions.
     pub(super) fn bring(&mut self, event: Event) {
         let mut actions = std::mem::take(&mut self.actions);
-        self.dispatcher.handle(clock::now(), event, &mut actions);
+        let now = clock::now();
+        self.dispatcher.handle(now, event, &mut actions);
         for action in actions.drain(..) {
             match action {
                 Action::Send(peer, packet) => self.deliver(peer, packet),
-                Action::Note(note) => self.log.note(&note),
+                Action::Note(note) => self.log.note(now, &note),
                 Action::Report(report) => self.log.report(&report),
                 // Nobody can ask for a trace, and partitions are made in the dispatcher's turn.
                 Action::Forget(_)

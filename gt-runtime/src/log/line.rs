@@ -9,7 +9,10 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::config::Format;
+use super::facts::Part::{N, P};
+use super::facts::{Facts, put};
 use crate::clock::Time;
+use crate::dispatcher::Party;
 use crate::ids::SessionId;
 
 /// The kind of an event: the third column.
@@ -84,25 +87,32 @@ pub enum Source<'a> {
     Client(&'a dyn fmt::Display),
     /// A worker, by its name.
     Worker(&'a dyn fmt::Display),
+    /// A client or a worker, by its number.
+    Party(Party),
     /// The dispatcher itself.
     Dispatcher,
 }
 
 impl Source<'_> {
-    fn party(&self) -> &'static str {
+    /// What it is, in small and in capital letters.
+    fn kind(&self) -> (&'static str, &'static str) {
         match self {
-            Source::Client(_) => "client",
-            Source::Worker(_) => "worker",
-            Source::Dispatcher => "server",
+            Source::Client(_) | Source::Party(Party::Session(_)) => ("client", "CLIENT"),
+            Source::Worker(_) | Source::Party(Party::Worker(_)) => ("worker", "WORKER"),
+            Source::Dispatcher => ("server", "SERVER"),
         }
     }
-}
 
-impl fmt::Display for Source<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    /// Adds the name.
+    fn put(&self, to: &mut String) {
         match self {
-            Source::Client(name) | Source::Worker(name) => name.fmt(f),
-            Source::Dispatcher => f.write_str("dispatcher"),
+            Source::Party(Party::Session(id)) => put(to, &[P("s"), N(id.0)]),
+            Source::Party(Party::Worker(id)) => put(to, &[P("w"), N(id.0)]),
+            Source::Client(name) | Source::Worker(name) => {
+                // Writing to a `String` cannot fail.
+                let _ = write!(to, "{name}");
+            }
+            Source::Dispatcher => to.push_str("dispatcher"),
         }
     }
 }
@@ -155,22 +165,45 @@ impl<'a> Line<'a> {
     }
 }
 
-/// Adds a line to a text. Writing to a `String` cannot fail.
+/// The details of a line.
+#[derive(Clone, Copy)]
+pub(crate) enum Details<'a> {
+    /// Numbers, whose text has no special characters.
+    Facts(&'a Facts),
+    /// Any text.
+    Text(fmt::Arguments<'a>),
+}
+
+impl Details<'_> {
+    fn put(self, to: &mut String) {
+        match self {
+            Details::Facts(facts) => facts.put(to),
+            Details::Text(text) => {
+                // Writing to a `String` cannot fail.
+                let _ = to.write_fmt(text);
+            }
+        }
+    }
+}
+
+/// Adds a line to a text.
 pub(crate) fn print(
     to: &mut String,
     format: Format,
     (now, sequence): (Time, u64),
     line: &Line<'_>,
-    details: fmt::Arguments<'_>,
+    details: Details<'_>,
 ) {
     let start = to.len();
     match format {
-        Format::Seed => columns(to, now, sequence, line, details),
-        Format::Tape => few_columns(to, now, line, details),
+        Format::Seed => columns(to, now, sequence, line),
+        Format::Tape => few_columns(to, now, line),
         Format::Json => return object(to, now, sequence, line, details),
     }
+    details.put(to);
     if !line.took.is_zero() {
-        let _ = write!(to, " took {}", Micros(line.took));
+        let tenths = u64::from(line.took.subsec_nanos() % 1000 / 100);
+        put(to, &[P(" took "), N(micros(line.took)), P("."), N(tenths), P(" us")]);
     }
     if to[start..].contains(['\n', '\r']) {
         let flat = to[start..].replace(['\n', '\r'], " / ");
@@ -180,57 +213,100 @@ pub(crate) fn print(
     to.push('\n');
 }
 
-fn columns(to: &mut String, now: Time, n: u64, line: &Line<'_>, details: fmt::Arguments<'_>) {
-    let word = match line.source {
-        Source::Client(_) => "CLIENT",
-        Source::Worker(_) => "WORKER",
-        Source::Dispatcher => "SERVER",
-    };
-    let what = line.what.name();
-    let _ = write!(to, "{:7.3}s | #{n:04} | {what:12} | {word} ", now.as_secs_f64());
-    padded(to, 20, format_args!("{}", line.source));
-    let _ = write!(to, " | {:15} | {:>10} | {details}", line.command, size_text(line.size));
-}
-
-fn few_columns(to: &mut String, now: Time, line: &Line<'_>, details: fmt::Arguments<'_>) {
-    let _ = write!(to, "[TAPE {:.3}s] {:12} | ", now.as_secs_f64(), line.what.name());
-    padded(to, 15, format_args!("{}", line.source));
-    let _ = write!(to, " | {:15} | {details}", line.command);
-}
-
-/// Writes a text, and spaces up to a width.
-fn padded(to: &mut String, width: usize, text: fmt::Arguments<'_>) {
+fn columns(to: &mut String, now: Time, n: u64, line: &Line<'_>) {
     let start = to.len();
-    let _ = to.write_fmt(text);
-    let n = to[start..].chars().count();
-    to.extend(std::iter::repeat_n(' ', width.saturating_sub(n)));
+    seconds(to, now);
+    let width = to.len() - start;
+    to.insert_str(start, &"       "[width.min(7)..]);
+    to.push_str("s | #");
+    leading_zeros(to, 4, n);
+    to.push_str(" | ");
+    padded(to, 12, |to| to.push_str(line.what.name()));
+    put(to, &[P(" | "), P(line.source.kind().1), P(" ")]);
+    padded(to, 20, |to| line.source.put(to));
+    to.push_str(" | ");
+    padded(to, 15, |to| to.push_str(line.command));
+    to.push_str(" | ");
+    let size = size_text(line.size);
+    put(to, &[P(&"          "[size.len().min(10)..]), P(&size), P(" | ")]);
 }
 
-fn object(to: &mut String, now: Time, n: u64, line: &Line<'_>, details: fmt::Arguments<'_>) {
+fn few_columns(to: &mut String, now: Time, line: &Line<'_>) {
+    to.push_str("[TAPE ");
+    seconds(to, now);
+    to.push_str("s] ");
+    padded(to, 12, |to| to.push_str(line.what.name()));
+    to.push_str(" | ");
+    padded(to, 15, |to| line.source.put(to));
+    to.push_str(" | ");
+    padded(to, 15, |to| to.push_str(line.command));
+    to.push_str(" | ");
+}
+
+/// Adds seconds with three decimals.
+fn seconds(to: &mut String, time: Time) {
+    let millis = (micros(time) + 500) / 1000;
+    put(to, &[N(millis / 1000), P(".")]);
+    leading_zeros(to, 3, millis % 1000);
+}
+
+/// Adds a number with at least so many digits, 4 at most.
+fn leading_zeros(to: &mut String, width: usize, n: u64) {
+    let mut digits = itoa::Buffer::new();
+    let digits = digits.format(n);
+    put(to, &[P(&"0000"[..width.saturating_sub(digits.len())]), P(digits)]);
+}
+
+/// Adds a text, and spaces up to a width of at most 20.
+fn padded(to: &mut String, width: usize, text: impl FnOnce(&mut String)) {
+    let start = to.len();
+    text(to);
+    let n = to[start..].chars().count();
+    to.push_str(&"                    "[..width.saturating_sub(n)]);
+}
+
+fn object(to: &mut String, now: Time, n: u64, line: &Line<'_>, details: Details<'_>) {
     let began = now.saturating_sub(line.ago).saturating_sub(line.took);
-    let _ = write!(to, "{{\"seq\":{n},\"at\":{}", Number(began));
+    put(to, &[P("{\"seq\":"), N(n), P(",\"at\":")]);
+    number(to, began);
     if !line.took.is_zero() {
-        let _ = write!(to, ",\"took\":{}", Number(line.took));
+        to.push_str(",\"took\":");
+        number(to, line.took);
     }
-    let (event, party) = (line.what.name(), line.source.party());
-    let _ = write!(to, ",\"event\":\"{event}\",\"party\":\"{party}\",\"name\":");
-    quoted(to, format_args!("{}", line.source));
+    let (event, party) = (line.what.name(), line.source.kind().0);
+    put(to, &[P(",\"event\":\""), P(event), P("\",\"party\":\""), P(party)]);
+    to.push_str("\",\"name\":");
+    match line.source {
+        Source::Client(name) | Source::Worker(name) => quoted(to, format_args!("{name}")),
+        Source::Party(_) | Source::Dispatcher => {
+            to.push('"');
+            line.source.put(to);
+            to.push('"');
+        }
+    }
     to.push_str(",\"command\":");
     quoted(to, format_args!("{}", line.command));
     if line.size > 0 {
-        let _ = write!(to, ",\"bytes\":{}", line.size);
+        put(to, &[P(",\"bytes\":"), N(line.size)]);
     }
     if let Some((session, segment)) = line.of {
-        let _ = write!(to, ",\"session\":\"{session}\"");
+        put(to, &[P(",\"session\":\"s"), N(session.0), P("\"")]);
         if segment > 0 {
-            let _ = write!(to, ",\"segment\":{segment}");
+            put(to, &[P(",\"segment\":"), N(segment)]);
         }
     }
     if line.live > 0 {
-        let _ = write!(to, ",\"live\":{}", line.live);
+        put(to, &[P(",\"live\":"), N(line.live)]);
     }
     to.push_str(",\"details\":");
-    quoted(to, details);
+    match details {
+        Details::Text(text) => quoted(to, text),
+        Details::Facts(facts) => {
+            to.push('"');
+            facts.put(to);
+            to.push('"');
+        }
+    }
     to.push_str("}\n");
 }
 
@@ -263,22 +339,15 @@ impl fmt::Write for Escaped<'_> {
     }
 }
 
-/// Microseconds with three decimals, as a JSON number.
-struct Number(Duration);
-
-impl fmt::Display for Number {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{:03}", self.0.as_micros(), self.0.subsec_nanos() % 1000)
-    }
+/// Adds microseconds with three decimals, as a JSON number.
+fn number(to: &mut String, time: Duration) {
+    put(to, &[N(micros(time)), P(".")]);
+    leading_zeros(to, 3, u64::from(time.subsec_nanos() % 1000));
 }
 
-/// A duration in microseconds.
-struct Micros(Duration);
-
-impl fmt::Display for Micros {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{} us", self.0.as_micros(), self.0.subsec_nanos() % 1000 / 100)
-    }
+/// The whole microseconds.
+fn micros(time: Duration) -> u64 {
+    time.as_secs() * 1_000_000 + u64::from(time.subsec_micros())
 }
 
 /// A size for users. Empty for 0 bytes.
@@ -301,7 +370,7 @@ mod tests {
     fn shown(format: Format, line: &Line<'_>, details: &str) -> String {
         let mut text = String::new();
         let now = Duration::from_micros(12_345_678);
-        print(&mut text, format, (now, 7), line, format_args!("{details}"));
+        print(&mut text, format, (now, 7), line, Details::Text(format_args!("{details}")));
         text
     }
 

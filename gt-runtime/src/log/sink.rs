@@ -1,8 +1,9 @@
 //! The file of a log, and the thread that writes it.
 //!
-//! Lines are collected in memory, and one thread writes them some milliseconds later, so a line
-//! costs no system call. The memory is bounded: if a full pipe or a slow disk does not take the
-//! lines, lines are left out and counted, and nobody waits. If the file cannot be written, the sink
+//! Lines are collected in memory (`lines`), and one thread writes them some milliseconds later, so
+//! a line costs no system call. While lines come, that thread wakes by itself; nobody wakes it. The
+//! memory is bounded: if a full pipe or a slow disk does not take the lines, lines are left out and
+//! counted, and nobody waits. If the file cannot be written, the sink
 //! says so once and takes no more lines. The last lines are written when the sink is dropped, which
 //! waits for a second at most.
 
@@ -12,12 +13,12 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::config::LogConfig;
+use super::config::{Format, LogConfig};
+use super::lines::Lines;
+use super::told::Told;
 
 /// The time in which lines are collected before they are written.
 const DELAY: Duration = Duration::from_millis(20);
-/// The bytes at which lines are written at once.
-const CHUNK: usize = 256 << 10;
 /// The most bytes that wait for the file.
 const MOST: usize = 8 << 20;
 /// The most full files that are kept: `gt.log.1` is the newest of them.
@@ -43,8 +44,9 @@ struct Shared {
 /// The lines that wait for the writer.
 #[derive(Debug, Default)]
 pub(super) struct State {
-    pub(super) lines: String,
-    pub(super) sequence: u64,
+    lines: Lines,
+    /// The number of the last line.
+    sequence: u64,
     /// The number of lines left out.
     lost: u64,
     /// Whether the writer waits for a line.
@@ -58,9 +60,26 @@ pub(super) struct State {
 }
 
 impl State {
+    /// Adds a line.
+    pub(super) fn tell(&mut self, told: Told) {
+        if self.has_room() {
+            self.sequence += 1;
+            self.lines.tell(told);
+        }
+    }
+
+    /// Adds a line, whose text with its number is made now.
+    pub(super) fn print(&mut self, print: impl FnOnce(&mut String, u64)) {
+        if self.has_room() {
+            self.sequence += 1;
+            let n = self.sequence;
+            self.lines.print(|text| print(text, n));
+        }
+    }
+
     /// Whether there is room for a line. A line for which there is none is counted.
-    pub(super) fn has_room(&mut self) -> bool {
-        let full = self.lines.len() >= MOST;
+    fn has_room(&mut self) -> bool {
+        let full = self.lines.bytes() >= MOST;
         self.lost += u64::from(full && !self.is_dead);
         !full && !self.is_dead
     }
@@ -78,16 +97,17 @@ impl Sink {
         let file = if is_regular(&path) { Some(File::create(&path)?) } else { None };
         let out =
             Out { limit: config.size.filter(|_| file.is_some()), file, path, header, size: 0 };
-        let shared = Arc::new(Shared::default());
+        let (shared, format) = (Arc::new(Shared::default()), config.format);
         let of_thread = shared.clone();
-        let work = move || of_thread.write_all(out);
+        let work = move || of_thread.write_all(format, out);
         std::thread::Builder::new().name("gt-log".into()).spawn(work)?;
         Ok(Sink { shared })
     }
 
     /// The waiting lines, to add to them.
-    pub(super) fn lines(&self) -> Lines<'_> {
-        Lines { state: self.shared.lock(), wake: &self.shared.wake }
+    #[inline]
+    pub(super) fn lines(&self) -> Adding<'_> {
+        Adding { state: self.shared.lock(), wake: &self.shared.wake }
     }
 
     /// Waits until all lines are written, or for this long.
@@ -108,14 +128,14 @@ impl Drop for Sink {
     }
 }
 
-/// The waiting lines. The writer is told of them when this is dropped.
+/// The waiting lines. An idle writer is told of them when this is dropped.
 #[derive(Debug)]
-pub(super) struct Lines<'a> {
+pub(super) struct Adding<'a> {
     pub(super) state: MutexGuard<'a, State>,
     wake: &'a Condvar,
 }
 
-impl Drop for Lines<'_> {
+impl Drop for Adding<'_> {
     fn drop(&mut self) {
         if self.state.is_idle && !self.state.lines.is_empty() {
             self.state.is_idle = false;
@@ -131,40 +151,46 @@ impl Shared {
     }
 
     /// The work of the writer: until the sink is closed and nothing is left to write.
-    fn write_all(&self, mut out: Out) {
+    fn write_all(&self, format: Format, mut out: Out) {
         if let Err(error) = out.begin() {
             return self.die(&out.path, &error);
         }
-        let mut spare = String::new();
-        while let Some((text, lost)) = self.take(std::mem::take(&mut spare)) {
-            let wrote = out.write(&text).and_then(|()| out.apologize(lost));
-            if let Err(error) = wrote {
+        let (mut spare, mut portion) = (Lines::default(), String::new());
+        while let Some((mut lines, last, lost)) = self.take(std::mem::take(&mut spare)) {
+            let wrote = lines.write((format, last), &mut portion, |text| out.write(text));
+            if let Err(error) = wrote.and_then(|()| out.apologize(lost)) {
                 return self.die(&out.path, &error);
             }
             self.lock().is_writing = false;
             self.wrote.notify_all();
-            spare = text;
-            spare.clear();
-            spare.shrink_to(2 * CHUNK);
+            lines.clear();
+            spare = lines;
         }
     }
 
-    /// Waits for lines. Returns them with the number of lines left out, or None at the end.
-    fn take(&self, spare: String) -> Option<(String, u64)> {
+    /// Waits for lines. Returns them with the number of the last one and the number of lines left
+    /// out, or None at the end.
+    fn take(&self, spare: Lines) -> Option<(Lines, u64, u64)> {
         let mut state = self.lock();
-        state.is_idle = true;
-        let nothing = |s: &mut State| s.lines.is_empty() && s.lost == 0 && !s.is_closed;
-        state = self.wake.wait_while(state, nothing).unwrap_or_else(PoisonError::into_inner);
-        state.is_idle = false;
-        let early = |s: &mut State| !s.is_urgent && !s.is_closed && s.lines.len() < CHUNK;
-        let waited = self.wake.wait_timeout_while(state, DELAY, early);
-        state = waited.unwrap_or_else(PoisonError::into_inner).0;
-        if state.lines.is_empty() && state.lost == 0 {
+        let nothing = |s: &State| s.lines.is_empty() && s.lost == 0;
+        loop {
+            let early = |s: &mut State| !s.is_urgent && !s.is_closed;
+            let waited = self.wake.wait_timeout_while(state, DELAY, early);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            if !nothing(&state) || state.is_closed {
+                break;
+            }
+            (state.is_idle, state.is_urgent) = (true, false);
+            let idle = |s: &mut State| nothing(s) && !s.is_closed;
+            state = self.wake.wait_while(state, idle).unwrap_or_else(PoisonError::into_inner);
+            state.is_idle = false;
+        }
+        if nothing(&state) {
             return None;
         }
         (state.is_urgent, state.is_writing) = (false, true);
         let lines = std::mem::replace(&mut state.lines, spare);
-        Some((lines, std::mem::take(&mut state.lost)))
+        Some((lines, state.sequence, std::mem::take(&mut state.lost)))
     }
 
     #[expect(
@@ -174,7 +200,7 @@ impl Shared {
     fn die(&self, path: &Path, error: &std::io::Error) {
         eprintln!("gt: the instruction log {} ends here: {error}", path.display());
         let mut state = self.lock();
-        (state.is_dead, state.lines) = (true, String::new());
+        (state.is_dead, state.lines) = (true, Lines::default());
         self.wrote.notify_all();
     }
 }
@@ -271,7 +297,7 @@ mod tests {
         let config = LogConfig { size: Some(100), ..LogConfig::new(&path) };
         let sink = Sink::open(&config, "head\n".into()).unwrap();
         for n in 0..60 {
-            sink.lines().state.lines.push_str(&format!("line {n:03}\n"));
+            sink.lines().state.print(|text, _| text.push_str(&format!("line {n:03}\n")));
         }
         drop(sink);
         let read = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap_or_default();
@@ -289,7 +315,7 @@ mod tests {
     fn a_file_that_cannot_be_written_ends_the_log_and_nothing_else() {
         let config = LogConfig::new("/dev/full");
         let sink = Sink::open(&config, "head\n".into()).unwrap();
-        sink.lines().state.lines.push_str("a line\n");
+        sink.lines().state.print(|text, _| text.push_str("a line\n"));
         sink.flush(Duration::from_secs(60));
         let mut lines = sink.lines();
         assert!(!lines.state.has_room() && lines.state.lines.is_empty());
@@ -297,9 +323,10 @@ mod tests {
 
     #[test]
     fn lines_for_which_there_is_no_room_are_counted() {
-        let mut state = State { lines: "x".repeat(MOST), ..State::default() };
-        assert!(!state.has_room() && !state.has_room());
-        assert_eq!(state.lost, 2);
+        let mut state = State::default();
+        state.print(|text, _| text.push_str(&"x".repeat(MOST)));
+        (0..2).for_each(|_| state.print(|_, _| panic!("there is no room")));
+        assert_eq!((state.lost, state.sequence), (2, 1));
         state.lines.clear();
         assert!(state.has_room());
     }

@@ -1,17 +1,19 @@
-//! The texts of messages in the log: a command, a size and details.
+//! What the log says of messages: a command, a size and details. What comes with every step has
+//! numbers for details ([`Facts`]), all other messages a text.
 
 use std::time::Duration;
 
-use gt_ir::Tape;
-use gt_ir::canonical::Bindings;
+use gt_ir::{Tape, ValueId};
 
-use crate::ids::SessionId;
+use super::facts::{Fact, Facts, Of};
+use crate::ids::{RequestId, SessionId};
 use crate::wire::{
-    Chunk, FromClient, FromWorker, Message, Order, Parcel, Performance, Planned, ToClient, ToWorker,
+    Chunk, FromClient, FromWorker, Message, Moments, Order, Parcel, Performance, Planned, ToClient,
+    ToWorker,
 };
 
 /// A message as a line of the log.
-pub(super) struct Words {
+pub(crate) struct Words {
     pub(super) command: &'static str,
     pub(super) size: u64,
     /// The session that the message names, and the number of its segment or 0.
@@ -20,7 +22,43 @@ pub(super) struct Words {
     pub(super) took: Duration,
     /// The bytes that values take on the worker, if it says so.
     pub(super) live: u64,
-    pub(super) details: String,
+    pub(crate) details: Said,
+}
+
+/// The details of a message.
+pub(crate) enum Said {
+    Facts(Facts),
+    Text(String),
+}
+
+impl Said {
+    fn nothing() -> Said {
+        Said::Text(String::new())
+    }
+
+    /// The details, of something.
+    fn of(self, of: Of) -> Said {
+        match self {
+            Said::Facts(Facts { fact, .. }) => Said::Facts(Facts { of, fact }),
+            Said::Text(text) => {
+                let mut whole = String::new();
+                of.put(&mut whole);
+                Said::Text(whole + &text)
+            }
+        }
+    }
+}
+
+impl From<Fact> for Said {
+    fn from(fact: Fact) -> Said {
+        Said::Facts(fact.alone())
+    }
+}
+
+impl From<String> for Said {
+    fn from(text: String) -> Said {
+        Said::Text(text)
+    }
 }
 
 /// The words for a message.
@@ -32,7 +70,7 @@ pub(super) fn describe(message: &Message) -> Words {
         Message::ToWorker(message) => to_worker(message),
         Message::FromWorker(message) => from_worker(message),
         Message::Parcel(Parcel { session, chunk: piece, .. }) => {
-            ("Parcel", format!("{session} {}", chunk(piece)))
+            ("Parcel", chunk(None, piece).of(Of::Session(*session)))
         }
     };
     let (took, live) = match message {
@@ -70,67 +108,69 @@ fn of(message: &Message) -> Option<(SessionId, u64)> {
     }
 }
 
-fn from_client(message: &FromClient) -> (&'static str, String) {
+fn from_client(message: &FromClient) -> (&'static str, Said) {
     match message {
         FromClient::Order(order) => words_of(order),
-        FromClient::Configure(signals) => ("Configure", format!("{} signals", signals.len())),
-        FromClient::Moments(moments) => ("Moments", format!("{} moments", moments.list.len())),
-        FromClient::Close => ("Close", String::new()),
+        FromClient::Configure(signals) => {
+            ("Configure", format!("{} signals", signals.len()).into())
+        }
+        FromClient::Moments(moments) => ("Moments", count_of(moments)),
+        FromClient::Close => ("Close", Said::nothing()),
     }
 }
 
 /// The command and the details of an order.
-pub(crate) fn words_of(order: &Order) -> (&'static str, String) {
+pub(crate) fn words_of(order: &Order) -> (&'static str, Said) {
     match order {
-        Order::Run(tape) => ("Run", entries(tape)),
+        Order::Run(tape) => ("Run", entries(tape).into()),
         Order::Define { template, tape, .. } => {
-            ("Define", format!("template {template}: {}", entries(tape)))
+            ("Define", format!("template {template}: {}", entries(tape)).into())
         }
         Order::Launch { template, bindings } => {
-            ("Launch", format!("template {template} on {}", bound(bindings)))
+            let (values, scalars) = (bindings.inputs.len(), bindings.scalars.len());
+            ("Launch", Fact::Launch { template: *template, values, scalars }.into())
         }
-        Order::Forget { template } => ("Forget", format!("template {template}")),
-        Order::Chunk(piece) => ("Chunk", chunk(piece)),
-        Order::Fail { value, error } => ("Fail", format!("{value}: {}", error.message)),
-        Order::Fetch { request, value } => ("Fetch", format!("{request} {value}")),
+        Order::Forget { template } => ("Forget", format!("template {template}").into()),
+        Order::Chunk(piece) => ("Chunk", chunk(None, piece)),
+        Order::Fail { value, error } => ("Fail", format!("{value}: {}", error.message).into()),
+        &Order::Fetch { request, value } => ("Fetch", Fact::Value(request, value).into()),
         Order::Send { request, value, to } => {
             let there = format!("{} {} at {}", to.session, to.value, to.door.address);
-            ("Send", format!("{request} {value} as {there}"))
+            ("Send", format!("{request} {value} as {there}").into())
         }
         Order::Learn { routine, steps } => {
             let (n, others) = (steps.steps.len(), steps.receivers.len());
-            ("Learn", format!("routine {routine}: {n} steps, values to {others} workers"))
+            ("Learn", format!("routine {routine}: {n} steps, values to {others} workers").into())
         }
         Order::Perform(Performance { routine, n_segments, given, scalars, .. }) => {
-            let bound = format!("{} values, {} scalars", given.len(), scalars.len());
-            ("Perform", format!("routine {routine} of {n_segments} segments on {bound}"))
+            let (routine, n_segments) = (*routine, *n_segments);
+            let (values, scalars) = (given.len(), scalars.len());
+            ("Perform", Fact::Routine { routine, n_segments, values, scalars }.into())
         }
-        Order::Stats { request } => ("Stats", request.to_string()),
+        &Order::Stats { request } => ("Stats", Fact::Request(request).into()),
     }
 }
 
-fn to_client(message: &ToClient) -> (&'static str, String) {
+fn to_client(message: &ToClient) -> (&'static str, Said) {
     match message {
-        ToClient::Chunk { request, chunk: piece } => {
-            ("Chunk", format!("{request} {}", chunk(piece)))
-        }
-        ToClient::Failed { request, error } => ("Failed", format!("{request} {error}")),
-        ToClient::Stats { request, .. } => ("Stats", request.to_string()),
+        ToClient::Chunk { request, chunk: piece } => ("Chunk", chunk(Some(*request), piece)),
+        ToClient::Failed { request, error } => ("Failed", format!("{request} {error}").into()),
+        ToClient::Stats { request, .. } => ("Stats", Fact::Request(*request).into()),
         ToClient::Planned(planned) => ("Planned", news(planned)),
-        ToClient::Note(text) => ("Note", text.to_string()),
-        ToClient::Warning(text) => ("Warning", text.to_string()),
-        ToClient::Watch => ("Watch", String::new()),
+        ToClient::Note(text) => ("Note", text.to_string().into()),
+        ToClient::Warning(text) => ("Warning", text.to_string().into()),
+        ToClient::Watch => ("Watch", Said::nothing()),
     }
 }
 
-fn to_worker(message: &ToWorker) -> (&'static str, String) {
+fn to_worker(message: &ToWorker) -> (&'static str, Said) {
     match message {
-        ToWorker::Open { session, client, .. } => ("Open", format!("{session} of {client}")),
+        ToWorker::Open { session, client, .. } => ("Open", format!("{session} of {client}").into()),
         ToWorker::Order { session, attempt, seq, order } => {
             let (command, details) = words_of(order);
-            let details = match order {
+            let of = match order {
                 Order::Run(_) | Order::Launch { .. } | Order::Perform(_) => {
-                    format!("{session} segment {seq} attempt {attempt}: {details}")
+                    Of::Attempt(*session, *seq, *attempt)
                 }
                 Order::Define { .. }
                 | Order::Forget { .. }
@@ -139,52 +179,62 @@ fn to_worker(message: &ToWorker) -> (&'static str, String) {
                 | Order::Fetch { .. }
                 | Order::Send { .. }
                 | Order::Learn { .. }
-                | Order::Stats { .. } => format!("{session} {details}"),
+                | Order::Stats { .. } => Of::Session(*session),
             };
-            (command, details)
+            (command, details.of(of))
         }
-        ToWorker::EndSession { session } => ("EndSession", session.to_string()),
-        ToWorker::Watch => ("Watch", String::new()),
+        ToWorker::EndSession { session } => ("EndSession", session.to_string().into()),
+        ToWorker::Watch => ("Watch", Said::nothing()),
     }
 }
 
-fn from_worker(message: &FromWorker) -> (&'static str, String) {
-    match message {
-        FromWorker::Register(capacity) => (
-            "Register",
-            format!("{} on {} with {} threads", capacity.engine, capacity.device, capacity.threads),
-        ),
+fn from_worker(message: &FromWorker) -> (&'static str, Said) {
+    let (command, details, of) = match message {
+        FromWorker::Register(capacity) => {
+            let (engine, device, threads) = (&capacity.engine, &capacity.device, capacity.threads);
+            let text = format!("{engine} on {device} with {threads} threads");
+            return ("Register", text.into());
+        }
+        FromWorker::Moments(moments) => return ("Moments", count_of(moments)),
         FromWorker::Done { session, seq, attempt, counts } => {
-            let segment = format!("{session} segment {seq} attempt {attempt}");
-            ("Done", format!("{segment}: {} instructions", counts.instructions))
+            let of = Of::Attempt(*session, *seq, *attempt);
+            ("Done", Fact::Instructions(counts.instructions).into(), of)
         }
         FromWorker::Performed { session, seq, attempt, performed } => {
-            let segment = format!("{session} segment {seq} attempt {attempt}");
-            let n_ran = performed.n_ran;
-            let over = if performed.is_over { "all" } else { "some" };
-            ("Performed", format!("{segment}: {over} of a routine, {n_ran} segments"))
+            let (is_over, n_ran) = (performed.is_over, performed.n_ran.into());
+            let of = Of::Attempt(*session, *seq, *attempt);
+            ("Performed", Fact::Performed { is_over, n_ran }.into(), of)
         }
         FromWorker::Chunk { session, request, chunk: piece } => {
-            ("Chunk", format!("{session} {request} {}", chunk(piece)))
+            ("Chunk", chunk(Some(*request), piece), Of::Session(*session))
         }
-        FromWorker::Sent { session, request, bytes } => {
-            ("Sent", format!("{session} {request} {bytes} bytes"))
+        &FromWorker::Sent { session, request, bytes } => {
+            ("Sent", Fact::Sent { request, bytes }.into(), Of::Session(session))
         }
         FromWorker::Failed { session, request, error } => {
-            ("Failed", format!("{session} {request} {error}"))
+            ("Failed", format!("{request} {error}").into(), Of::Session(*session))
         }
-        FromWorker::Stats { session, request, .. } => ("Stats", format!("{session} {request}")),
+        FromWorker::Stats { session, request, .. } => {
+            ("Stats", Fact::Request(*request).into(), Of::Session(*session))
+        }
         FromWorker::Planned { session, planned } => {
-            ("Planned", format!("{session} {}", news(planned)))
+            ("Planned", news(planned), Of::Session(*session))
         }
-        FromWorker::Note { session, text } => ("Note", format!("{session} {text}")),
-        FromWorker::Moments(moments) => ("Moments", format!("{} moments", moments.list.len())),
-    }
+        FromWorker::Note { session, text } => {
+            ("Note", text.to_string().into(), Of::Session(*session))
+        }
+    };
+    (command, details.of(of))
 }
 
-fn chunk(chunk: &Chunk) -> String {
-    let (bytes, of) = (chunk.bytes.len(), chunk.total);
-    format!("{}: {bytes} bytes from {} of {of}", chunk.value, chunk.offset)
+fn count_of(moments: &Moments) -> Said {
+    format!("{} moments", moments.list.len()).into()
+}
+
+fn chunk(request: Option<RequestId>, chunk: &Chunk) -> Said {
+    let Chunk { value, offset, total, bytes, .. } = chunk;
+    let (value, offset, total, bytes): (ValueId, _, _, _) = (*value, *offset, *total, bytes.len());
+    Fact::Chunk { request, value, bytes, offset, total }.into()
 }
 
 /// The number of a tape's entries, and the line of the user's program where it begins.
@@ -196,13 +246,8 @@ fn entries(tape: &Tape) -> String {
     )
 }
 
-/// The numbers of values and scalars that a launch binds.
-fn bound(bindings: &Bindings) -> String {
-    format!("{} values, {} scalars", bindings.inputs.len(), bindings.scalars.len())
-}
-
 /// The outcome of compiling a template.
-fn news(planned: &Planned) -> String {
+fn news(planned: &Planned) -> Said {
     let became = planned.failed.as_deref().unwrap_or("a plan");
-    format!("{:032x} of {} instructions: {became}", planned.key, planned.instructions)
+    format!("{:032x} of {} instructions: {became}", planned.key, planned.instructions).into()
 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use crate::clock::Time;
 use crate::dispatcher::{Note, Party, Report};
-use crate::log::{Format, Line, header, print, with_moment, with_note, with_report};
+use crate::log::{Details, Format, Line, Said, header, print, with_moment, with_note, with_report};
 use crate::wire::{Events, MAX_EVENTS, Moments};
 use clocks::Clocks;
 
@@ -47,13 +47,16 @@ impl Trace {
 
     pub(super) fn note(&mut self, now: Time, note: &Note) {
         if self.until.is_some() {
-            with_note(note, |line, details| self.add(now, line, details));
+            with_note(note, |line, words| match &words.details {
+                Said::Facts(facts) => self.add(now, line, Details::Facts(facts)),
+                Said::Text(text) => self.add(now, line, Details::Text(format_args!("{text}"))),
+            });
         }
     }
 
     pub(super) fn report(&mut self, now: Time, report: &Report) {
         if self.until.is_some() {
-            with_report(report, |line, details| self.add(now, line, details));
+            with_report(report, |line, details| self.add(now, line, Details::Text(details)));
         }
     }
 
@@ -65,7 +68,9 @@ impl Trace {
         let clock = self.clocks.compare(party, (asked, now), moments.now);
         for moment in &moments.list {
             let Some((began, end)) = clock.interval(moment.at, moment.took, now) else { continue };
-            with_moment(party, moment, end - began, |line, details| self.add(end, line, details));
+            with_moment(party, moment, end - began, |line, details| {
+                self.add(end, line, Details::Text(details));
+            });
         }
         if moments.lost > 0 {
             self.keep(format!(
@@ -75,7 +80,7 @@ impl Trace {
         }
     }
 
-    fn add(&mut self, now: Time, line: &Line<'_>, details: std::fmt::Arguments<'_>) {
+    fn add(&mut self, now: Time, line: &Line<'_>, details: Details<'_>) {
         let mut text = String::new();
         print(&mut text, Format::Json, (now, self.next.max(1)), line, details);
         self.keep(text);

@@ -36,7 +36,7 @@ use super::table::{Outcome, Table};
 use crate::capture::Capture;
 use crate::clock::{self, Time};
 use crate::ids::SessionId;
-use crate::log::{Line, Log, Source, What};
+use crate::log::{Facts, Line, Log, Source, What};
 use crate::modifier::{self, Place};
 use crate::profile::{self, Phase};
 use crate::spans::Origin;
@@ -334,7 +334,7 @@ impl Executor {
             let line = Line::new(What::Execute, Source::Worker(&self.name), "Download");
             let line = Line { of: Some((session, 0)), ..line.bytes(*bytes) };
             let took = clock::now().saturating_sub(began);
-            self.log.write(&line.took(took), format_args!("{request} {}", question.value));
+            self.log.tell(&line.took(took), "Download", Facts::value(request, question.value));
         }
         let download = match download.map(|(download, _)| download) {
             Ok(Download::Here(data)) if !self.device.reads.has(question.owner) => {
@@ -399,8 +399,11 @@ impl Executor {
     /// Writes a launch that ran as a plan into the log, and on request the instructions that it
     /// stands for.
     fn log_launch(&self, task: &Task, defined: &Definition, bindings: &Bindings, nanos: u64) {
-        let n = defined.footprint.n_instrs;
-        self.log_ran(task, "Launch", nanos, format_args!("{n} instructions as one plan"));
+        if !self.log.is_on() {
+            return;
+        }
+        let facts = Facts::plan(task.session, task.seq, defined.footprint.n_instrs);
+        self.log.tell(&self.line_of(task, "Launch", nanos), "Launch", facts);
         if self.log.has_instructions()
             && let (Some(mut entry), Ok(tape)) =
                 (self.log.entry(), expand(&defined.template, bindings))
@@ -429,12 +432,17 @@ impl Executor {
 
     /// Writes a segment that ran into the log.
     fn log_ran(&self, task: &Task, command: &str, nanos: u64, details: fmt::Arguments<'_>) {
-        let Some(mut entry) = self.log.entry() else { return };
+        if self.log.is_on() {
+            let (Task { session, seq, .. }, line) = (task, self.line_of(task, command, nanos));
+            self.log.write(&line, format_args!("{session} segment {seq}: {details}"));
+        }
+    }
+
+    /// The line of a segment that took so many nanoseconds.
+    fn line_of<'a>(&'a self, task: &Task, command: &'a str, nanos: u64) -> Line<'a> {
         let live = self.device.engine.stats().live_bytes as u64;
         let line = Line::new(What::Execute, Source::Worker(&self.name), command);
-        let line = Line { live, ..line.took(Duration::from_nanos(nanos)) };
-        let Task { session, seq, .. } = *task;
-        entry.write(&line.of(session, seq), format_args!("{session} segment {seq}: {details}"));
+        Line { live, ..line.took(Duration::from_nanos(nanos)) }.of(task.session, task.seq)
     }
 
     /// The report on a segment that began at a time and took so many nanoseconds.
