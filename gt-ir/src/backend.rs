@@ -1,6 +1,6 @@
 //! What a front end needs of a running system: one session with it, embedded or remote.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, future::Future, pin::Pin, sync::Arc};
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -32,6 +32,13 @@ pub trait Backend: Send + Sync {
     /// The value could not be computed, or was lost, or the system cannot be reached.
     fn fetch(&self, value: ValueId) -> Result<HostTensor, RunError>;
 
+    /// Asks for a value as [`fetch`](Backend::fetch) does, without waiting for it. The question is
+    /// asked by this call, and may be forgotten: a system that answers later keeps no value for it.
+    /// A system that has every value at once need not define this.
+    fn begin_fetch(&self, value: ValueId) -> Fetching {
+        Box::pin(std::future::ready(self.fetch(value)))
+    }
+
     /// Counts of what has run so far.
     ///
     /// # Errors
@@ -41,6 +48,9 @@ pub trait Backend: Send + Sync {
     /// Ends the session: frees everything it holds. Doing so twice is fine.
     fn close(&self);
 }
+
+/// A value that was asked for.
+pub type Fetching = Pin<Box<dyn Future<Output = Result<HostTensor, RunError>> + Send>>;
 
 /// Which system a program wants a session with, and which of its workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

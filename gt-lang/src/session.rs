@@ -69,6 +69,39 @@ struct Inner {
     recording: Mutex<Recording>,
 }
 
+/// What a watch has checked and a read has asked for. The next read asks again if this one is given
+/// up.
+struct Unjudged {
+    session: Session,
+    /// The value that holds the answers.
+    value: ValueId,
+    check: Option<Check>,
+}
+
+impl Unjudged {
+    /// Gives the watch its answers.
+    fn judge(mut self, flags: std::result::Result<HostTensor, RunError>) {
+        let Some(check) = self.check.take() else { return };
+        let Recording { recorder, watch } = &mut *self.session.lock();
+        recorder.free(check.value);
+        // The read itself reports a value that could not be computed at all.
+        if let (Some(watch), Ok(flags)) = (watch, flags) {
+            watch.judge(&check, &flags);
+        }
+    }
+}
+
+impl Drop for Unjudged {
+    fn drop(&mut self) {
+        let Some(check) = self.check.take() else { return };
+        let Recording { recorder, watch } = &mut *self.session.lock();
+        match watch {
+            Some(watch) => watch.give_back(check),
+            None => recorder.free(check.value),
+        }
+    }
+}
+
 /// What recording changes.
 struct Recording {
     recorder: Recorder,
@@ -361,6 +394,36 @@ impl Session {
 
     /// Waits for a value.
     pub(crate) fn fetch(&self, value: ValueId, ty: &Type, place: Place) -> Result<HostTensor> {
+        for check in self.output(value, ty, place)? {
+            let flags = self.0.backend.fetch(check.value);
+            check.judge(flags);
+        }
+        self.judged()?;
+        self.0.backend.fetch(value).map_err(|e| Error::from_run(e, place))
+    }
+
+    /// Asks for a value, without waiting for it.
+    pub(crate) fn begin_fetch(
+        &self,
+        value: ValueId,
+        ty: &Type,
+        place: Place,
+    ) -> Result<impl Future<Output = Result<HostTensor>> + Send + use<>> {
+        let checks = self.output(value, ty, place)?;
+        let ask = |check: Unjudged| (self.0.backend.begin_fetch(check.value), check);
+        let checks: Vec<_> = checks.into_iter().map(ask).collect();
+        let (session, fetching) = (self.clone(), self.0.backend.begin_fetch(value));
+        Ok(async move {
+            for (flags, check) in checks {
+                check.judge(flags.await);
+            }
+            session.judged()?;
+            fetching.await.map_err(|e| Error::from_run(e, place))
+        })
+    }
+
+    /// Submits all that a value needs, to be asked for; gives what a watch wants to know before.
+    fn output(&self, value: ValueId, ty: &Type, place: Place) -> Result<Vec<Unjudged>> {
         self.check_open(place)?;
         let mut recording = self.lock();
         let Recording { recorder, watch } = &mut *recording;
@@ -368,23 +431,17 @@ impl Session {
         recorder.output(value);
         let checks = watch.as_mut().map(|watch| watch.take_checks(recorder)).unwrap_or_default();
         self.submit(recorder);
-        drop(recording);
-        self.judge(checks)?;
-        self.0.backend.fetch(value).map_err(|e| Error::from_run(e, place))
+        let unjudged = |check: Check| Unjudged {
+            session: self.clone(),
+            value: check.value,
+            check: Some(check),
+        };
+        Ok(checks.into_iter().map(unjudged).collect())
     }
 
-    /// Reads what a watch has checked; the first that is bad is the error of this read and of all
-    /// to come.
-    fn judge(&self, checks: Vec<Check>) -> Result<()> {
-        for check in checks {
-            let flags = self.0.backend.fetch(check.value);
-            let Recording { recorder, watch } = &mut *self.lock();
-            recorder.free(check.value);
-            // The read itself reports a value that could not be computed at all.
-            if let (Some(watch), Ok(flags)) = (watch, flags) {
-                watch.judge(&check, &flags);
-            }
-        }
+    /// All that a watch has checked was judged; the first that is bad is the error of this read and
+    /// of all to come.
+    fn judged(&self) -> Result<()> {
         let Some(watch) = &mut self.lock().watch else { return Ok(()) };
         watch.judged();
         watch.bad().map_or(Ok(()), Err)

@@ -19,6 +19,7 @@ pub(crate) use templates::Templates;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+use std::task::Waker;
 
 use gt_ir::backend::{ErrorKind, RunError, Stats};
 use gt_ir::signal::Signals;
@@ -64,6 +65,8 @@ pub(crate) struct Session {
     next: u64,
     over: Option<RunError>,
     closed: bool,
+    /// Tasks whose answers have arrived. The owner wakes them when it has let go of its locks.
+    tasks: Vec<Waker>,
     /// The latest news about segments.
     news: VecDeque<String>,
     /// What the program does, for a tracer of the server.
@@ -88,6 +91,7 @@ impl Session {
             next: 0,
             over: None,
             closed: false,
+            tasks: Vec::new(),
             news: VecDeque::new(),
             capture: Arc::default(),
         }
@@ -165,6 +169,11 @@ impl Session {
         self.log_line(What::ClientSend, "Stats", 0, format_args!("{request}"));
         self.send(now, Order::Stats { request });
         slot
+    }
+
+    /// The tasks to wake.
+    pub(crate) fn take_tasks(&mut self) -> Vec<Waker> {
+        std::mem::take(&mut self.tasks)
     }
 
     /// Ends the session from this side. Its values are freed, and every open request is answered.
@@ -251,7 +260,7 @@ impl Session {
         }
         let why = self.over.get_or_insert(RunError::new(kind, message)).clone();
         for question in std::mem::take(&mut self.open).into_values() {
-            question.fail(why.clone());
+            self.tasks.extend(question.fail(why.clone()));
         }
     }
 
@@ -287,7 +296,7 @@ impl Session {
                     format_args!("{request} {}", error.message),
                 );
                 if let Some(question) = self.open.remove(&request) {
-                    question.fail(RunError::clone(&error));
+                    self.tasks.extend(question.fail(RunError::clone(&error)));
                 }
             }
             ToClient::Watch => {
@@ -329,7 +338,7 @@ impl Session {
                         let read = interval(Doing::Read, began, now);
                         self.capture.add(now, Moment { n: bytes, ..read });
                     }
-                    question.finish();
+                    self.tasks.extend(question.finish());
                 }
             }
         }
@@ -387,23 +396,27 @@ fn keep(kept: &mut VecDeque<String>, news: String) {
 }
 
 impl Question {
-    fn fail(self, why: RunError) {
+    /// Answers with an error. Returns the task to wake.
+    fn fail(self, why: RunError) -> Option<Waker> {
         match self {
             Question::Fetch { value, slot, .. } => {
-                slot.put(Err(RunError { value: why.value.or(Some(value)), ..why }))
+                slot.fill(Err(RunError { value: why.value.or(Some(value)), ..why }))
             }
-            Question::Stats(slot) => slot.put(Err(why)),
+            Question::Stats(slot) => slot.fill(Err(why)),
         }
     }
 
-    fn finish(self) {
-        let Question::Fetch { value, assembly: Some(assembly), slot, .. } = self else { return };
-        slot.put(match assembly {
+    /// Answers with the value that has arrived. Returns the task to wake.
+    fn finish(self) -> Option<Waker> {
+        let Question::Fetch { value, assembly: Some(assembly), slot, .. } = self else {
+            return None;
+        };
+        slot.fill(match assembly {
             Assembly::Whole(data) => Ok(data),
             Assembly::Broken(why) => Err(internal(value, why)),
             Assembly::Failed(error) => Err(RunError::clone(&error)),
             Assembly::Partial { .. } => Err(internal(value, "only a part of it arrived".into())),
-        });
+        })
     }
 }
 

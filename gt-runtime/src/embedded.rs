@@ -15,6 +15,7 @@ mod state;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, Once, PoisonError};
+use std::task::Waker;
 
 use gt_compiler::NativeConfig;
 use gt_compiler::engine::{Engine, EngineError};
@@ -230,11 +231,19 @@ impl Shared {
         capacities.any(|capacity| demand.fits(&capacity.engine, &capacity.device))
     }
 
+    /// Lets go of the lock, and wakes the tasks whose answers have arrived.
+    fn release(mut state: MutexGuard<'_, State>) {
+        let tasks = std::mem::take(&mut state.tasks);
+        drop(state);
+        tasks.into_iter().for_each(Waker::wake);
+    }
+
     /// Calls `act` on a session, and handles the packets that follow from it.
     fn with<T>(&self, peer: PeerId, act: impl FnOnce(&mut Session) -> T) -> Option<T> {
         let mut state = self.lock();
         let result = act(state.sessions.get_mut(&peer)?);
         state.settle(peer);
+        Shared::release(state);
         Some(result)
     }
 
@@ -247,6 +256,7 @@ impl Shared {
             act(session);
             state.settle(peer);
         }
+        Shared::release(state);
     }
 
     fn start_worker(self: Arc<Self>, n: usize) -> Result<(), RunError> {
@@ -287,7 +297,7 @@ impl Shared {
         state.workers.insert(peer, worker);
         state.settle(peer);
         let name = state.workers.get(&peer).map_or_else(String::new, |worker| worker.name.clone());
-        drop(state);
+        Shared::release(state);
         let tell = self.later(peer, queue.clone());
         let executor = Executor::new(engine, &name, self.tiers.plans, self.log.clone(), tell);
         (peer, executor, queue)
@@ -317,7 +327,7 @@ impl Shared {
             reports.for_each(|report| worker.end.report(clock::now(), report));
             state.settle(peer);
         }
-        drop(state);
+        Shared::release(state);
         self.moved.notify_all();
     }
 
@@ -341,7 +351,7 @@ impl Shared {
             state.bring(Event::Packet(peer, bye));
             state.settle(peer);
         }
-        drop(state);
+        Shared::release(state);
         self.moved.notify_all();
     }
 }

@@ -1,11 +1,15 @@
-//! A slot for one answer, which one thread waits for and another thread puts there.
+//! A slot for one answer, which one thread waits for and another thread puts there. A slot is also
+//! a future, which wakes its task.
 //!
 //! The waiting thread spins for a moment before it sleeps, because waking it takes longer than most
 //! answers. Only the first answer counts. The thread that owes the answer must put an error into
 //! the slot when it gives up, or the other thread waits forever.
 
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use crate::clock;
@@ -28,6 +32,8 @@ struct Inner<T> {
 struct Held<T> {
     value: Option<T>,
     sleeping: bool,
+    /// The task that was the last to ask.
+    task: Option<Waker>,
 }
 
 impl<T> Slot<T> {
@@ -36,23 +42,34 @@ impl<T> Slot<T> {
     pub fn new() -> Self {
         Slot(Arc::new(Inner {
             there: AtomicBool::new(false),
-            held: Mutex::new(Held { value: None, sleeping: false }),
+            held: Mutex::new(Held { value: None, sleeping: false, task: None }),
             arrived: Condvar::new(),
         }))
     }
 
-    /// Puts the answer into the slot, unless it has had one.
+    /// Puts the answer into the slot, unless it has had one, and wakes whoever waits for it.
     pub fn put(&self, value: T) {
-        let mut held = self.lock();
-        if !self.0.there.load(Ordering::Relaxed) {
-            held.value = Some(value);
-            self.0.there.store(true, Ordering::Release);
-            let sleeping = held.sleeping;
-            drop(held);
-            if sleeping {
-                self.0.arrived.notify_all();
-            }
+        if let Some(task) = self.fill(value) {
+            task.wake();
         }
+    }
+
+    /// As [`put`](Slot::put), but leaves the task that waits for the answer to the caller. To wake
+    /// a task is to run foreign code, which a thread that holds locks must not do.
+    #[must_use = "the task sleeps until it is woken"]
+    pub fn fill(&self, value: T) -> Option<Waker> {
+        let mut held = self.lock();
+        if self.0.there.load(Ordering::Relaxed) {
+            return None;
+        }
+        held.value = Some(value);
+        self.0.there.store(true, Ordering::Release);
+        let (sleeping, task) = (held.sleeping, held.task.take());
+        drop(held);
+        if sleeping {
+            self.0.arrived.notify_all();
+        }
+        task
     }
 
     /// Waits for the answer and takes it. None if it was taken before.
@@ -80,6 +97,24 @@ impl<T> Slot<T> {
     fn lock(&self) -> MutexGuard<'_, Held<T>> {
         // Code under the lock cannot panic half-way.
         self.0.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The answer, as [`Slot::wait`] gives it.
+impl<T> Future for Slot<T> {
+    type Output = Option<T>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<T>> {
+        // Cloned and dropped outside of the lock, as it is foreign code.
+        let task = context.waker().clone();
+        let mut held = self.lock();
+        if self.0.there.load(Ordering::Relaxed) {
+            return Poll::Ready(held.value.take());
+        }
+        let before = held.task.replace(task);
+        drop(held);
+        drop(before);
+        Poll::Pending
     }
 }
 
@@ -116,6 +151,9 @@ pub fn spin_until(so: impl Fn() -> bool) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicUsize;
+    use std::task::Wake;
+
     use super::*;
 
     #[test]
@@ -130,6 +168,44 @@ mod tests {
         assert_eq!(slot.wait(), Some(1));
         thread.join().unwrap();
         assert_eq!(slot.wait(), None);
+    }
+
+    /// Counts how often it is woken.
+    #[derive(Default)]
+    struct Count(AtomicUsize);
+
+    impl Wake for Count {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn the_task_that_asked_last_is_woken_once() {
+        let tasks: [Arc<Count>; 2] = Default::default();
+        let wakers = tasks.clone().map(Waker::from);
+        let mut slot = Slot::new();
+        for waker in [&wakers[0], &wakers[0], &wakers[1]] {
+            let asked = Pin::new(&mut slot).poll(&mut Context::from_waker(waker));
+            assert_eq!(asked, Poll::Pending);
+        }
+        slot.put(1);
+        slot.put(2);
+        assert_eq!(tasks.map(|task| task.0.load(Ordering::Relaxed)), [0, 1]);
+        let asked = Pin::new(&mut slot).poll(&mut Context::from_waker(&wakers[0]));
+        assert_eq!(asked, Poll::Ready(Some(1)));
+    }
+
+    #[test]
+    fn whoever_fills_a_slot_wakes_the_task() {
+        let task: Arc<Count> = Arc::default();
+        let waker = Waker::from(task.clone());
+        let mut slot = Slot::new();
+        let _ = Pin::new(&mut slot).poll(&mut Context::from_waker(&waker));
+        let left = slot.fill(1);
+        assert_eq!(task.0.load(Ordering::Relaxed), 0);
+        assert!(left.is_some_and(|left| left.will_wake(&waker)));
+        assert!(slot.fill(2).is_none());
     }
 
     #[test]

@@ -20,6 +20,7 @@ mod operating;
 #[cfg(feature = "otel")]
 mod otel;
 mod process;
+mod reading;
 mod replay;
 mod resume;
 mod sessions;

@@ -1,9 +1,10 @@
 //! Data in and out: vectors become tensors without a copy, reads bring values back and raise what
 //! went wrong.
 
+use std::future::Future;
 use std::panic::Location;
 
-use gt_ir::{Element, HostTensor, OpError, Type};
+use gt_ir::{DType, Element, HostTensor, OpError, Type};
 
 use super::capture;
 use super::tensor::{Made, NO_TYPE, TapeValue};
@@ -60,15 +61,37 @@ impl DynTensor {
 
     /// [`DynTensor::to_host`], asked for at this place.
     pub(super) fn to_host_at(&self, place: Place) -> Result<HostTensor> {
-        if capture::is_open() {
-            let message = format!("vmap: the function reads {}", self.ty());
-            let error = Error::new(ErrorKind::Operation, message, place);
-            return Err(error.hint("it runs once for all examples: read outside, or use `where_`"));
-        }
+        self.may_be_read(place)?;
         // Held until the data is here, so that an update by another thread does not free it.
         let value = self.value();
         let (session, id) = value.place().map_err(Error::clone)?;
         session.fetch(id, &value.ty, place)
+    }
+
+    /// Asks for the value, for [`Reading`](super::Reading).
+    pub(super) fn begin_to_host(
+        &self,
+        place: Place,
+    ) -> Result<impl Future<Output = Result<HostTensor>> + Send + use<>> {
+        self.may_be_read(place)?;
+        let value = self.value();
+        let (session, id) = value.place().map_err(Error::clone)?;
+        let fetching = session.begin_fetch(id, &value.ty, place)?;
+        Ok(async move {
+            let host = fetching.await;
+            drop(value); // held until here, as in `to_host_at`
+            host
+        })
+    }
+
+    /// A function that runs for a batch reads nothing.
+    fn may_be_read(&self, place: Place) -> Result<()> {
+        if !capture::is_open() {
+            return Ok(());
+        }
+        let message = format!("vmap: the function reads {}", self.ty());
+        let error = Error::new(ErrorKind::Operation, message, place);
+        Err(error.hint("it runs once for all examples: read outside, or use `where_`"))
     }
 
     /// The elements in row-major order.
@@ -79,14 +102,19 @@ impl DynTensor {
     #[track_caller]
     pub fn to_vec<T: Element>(&self) -> Result<Vec<T>> {
         let at = Location::caller();
-        if let (None, ty) = (self.error(), self.ty())
-            && ty.dtype != T::DTYPE
-        {
-            let message = format!("to_vec: the tensor is {ty}, but {} was asked for", T::DTYPE);
-            return Err(Error::new(ErrorKind::Data, message, at)
-                .hint(format!("read it as {}, or cast it first", ty.dtype)));
-        }
+        self.may_be_vec(T::DTYPE, at)?;
         self.to_host()?.to_vec().map_err(|e| Error::from_op(e, at))
+    }
+
+    /// Whether the elements are of this dtype.
+    pub(super) fn may_be_vec(&self, dtype: DType, at: &'static Location<'static>) -> Result<()> {
+        let ty = self.ty();
+        if ty.dtype == dtype || self.error().is_some() {
+            return Ok(());
+        }
+        let message = format!("to_vec: the tensor is {ty}, but {dtype} was asked for");
+        let error = Error::new(ErrorKind::Data, message, at);
+        Err(error.hint(format!("read it as {}, or cast it first", ty.dtype)))
     }
 
     /// The only element, as `f64`.
@@ -96,20 +124,27 @@ impl DynTensor {
     #[track_caller]
     pub fn item(&self) -> Result<f64> {
         let at = Location::caller();
-        if let (None, ty) = (self.error(), self.ty())
-            && ty.shape.numel() != 1
-        {
-            let message = format!("item: needs exactly one element, but the tensor is {ty}");
-            return Err(
-                Error::new(ErrorKind::Data, message, at).hint("use `to_vec` to read them all")
-            );
-        }
-        let host = self.to_host()?;
-        let one = host.to_f64().first().copied();
-        one.ok_or_else(|| {
-            Error::new(ErrorKind::Data, format!("item: got no element of {}", host.ty()), at)
-        })
+        self.may_be_item(at)?;
+        item_of(&self.to_host()?, at)
     }
+
+    /// Whether there is exactly one element.
+    pub(super) fn may_be_item(&self, at: &'static Location<'static>) -> Result<()> {
+        let ty = self.ty();
+        if ty.shape.numel() == 1 || self.error().is_some() {
+            return Ok(());
+        }
+        let message = format!("item: needs exactly one element, but the tensor is {ty}");
+        Err(Error::new(ErrorKind::Data, message, at).hint("use `to_vec` to read them all"))
+    }
+}
+
+/// The element of a tensor of one element.
+pub(super) fn item_of(host: &HostTensor, at: &'static Location<'static>) -> Result<f64> {
+    let one = host.to_f64().first().copied();
+    one.ok_or_else(|| {
+        Error::new(ErrorKind::Data, format!("item: got no element of {}", host.ty()), at)
+    })
 }
 
 fn upload(

@@ -4,6 +4,7 @@
 mod mistakes;
 mod printing;
 mod random;
+mod reading;
 mod sessions;
 
 use gt_ir::{DType, Dim, DimName, Op, Shape};

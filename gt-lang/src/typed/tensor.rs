@@ -13,7 +13,7 @@ use super::dim::DimSpec;
 use super::kind::{Float, Kind};
 use super::shape::Shape;
 use crate::autograd::HookHandle;
-use crate::core::{Arg, DynTensor};
+use crate::core::{Arg, DynTensor, Reading};
 use crate::error::{Error, Result};
 
 /// A tensor of shape `S` and kind `K`; written `T![Batch, 784]`, or `Tensor<(B, S, H)>` in generic
@@ -149,6 +149,12 @@ impl<S: Shape, K: Kind> Tensor<S, K> {
         self.inner.to_vec()
     }
 
+    /// [`to_vec`](Tensor::to_vec) for asynchronous programs: see [`Reading`].
+    #[track_caller]
+    pub fn to_vec_async<E: Element>(&self) -> Reading<Vec<E>> {
+        self.inner.to_vec_async()
+    }
+
     /// The same values without a history: no gradient flows back through the result.
     #[must_use]
     #[track_caller]
@@ -177,6 +183,12 @@ impl<K: Kind> Tensor<(), K> {
     #[track_caller]
     pub fn item(&self) -> Result<f64> {
         self.inner.item()
+    }
+
+    /// [`item`](Tensor::item) for asynchronous programs: see [`Reading`].
+    #[track_caller]
+    pub fn item_async(&self) -> Reading<f64> {
+        self.inner.item_async()
     }
 }
 

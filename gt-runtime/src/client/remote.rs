@@ -5,14 +5,15 @@
 //! connecting fails within two seconds. If it is lost later, every read fails with the reason.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::Waker as Task;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use gt_ir::backend::{Backend, Demand, ErrorKind, RunError, Stats};
+use gt_ir::backend::{Backend, Demand, ErrorKind, Fetching, RunError, Stats};
 use gt_ir::signal::Signals;
 use gt_ir::{Entry, HostTensor, Tape, ValueId};
 
-use super::{Session, Submitter};
+use super::{Fetched, Session, Submitter};
 use crate::assembly::Travel;
 use crate::capture::Capture;
 use crate::clock;
@@ -149,20 +150,37 @@ impl Shared {
         self.session.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until the session has room, and calls `act` on it.
+    /// Lets go of the lock, and wakes the tasks whose answers have arrived.
+    fn release(mut session: MutexGuard<'_, Session>) {
+        let tasks = session.take_tasks();
+        drop(session);
+        tasks.into_iter().for_each(Task::wake);
+    }
+
+    /// Calls `act` on the session.
+    fn with<T>(&self, act: impl FnOnce(&mut Session) -> T) -> T {
+        let mut session = self.lock();
+        let result = act(&mut session);
+        Shared::release(session);
+        result
+    }
+
+    /// As [`with`](Shared::with), after waiting until the session has room.
     fn when_roomy(&self, act: impl FnOnce(&mut Session)) {
         let mut session = self
             .moved
             .wait_while(self.lock(), |s| s.is_full())
             .unwrap_or_else(PoisonError::into_inner);
         act(&mut session);
+        Shared::release(session);
     }
 
     /// The thread that owns the sockets.
     fn run(&self, uplink: &Uplink, wakeups: &Wakeups) {
         let _leaving = Leaving(self);
         if let Err(error) = self.exchange(uplink, wakeups) {
-            self.lock().fail(ErrorKind::Internal, format!("the sockets failed: {error}"));
+            let why = format!("the sockets failed: {error}");
+            self.with(|session| session.fail(ErrorKind::Internal, why));
         }
         // Gives the good-bye time to leave. The sockets close when the uplink is dropped.
         let _ = uplink.set_linger(Duration::from_millis(200));
@@ -192,7 +210,7 @@ impl Shared {
             } else if let Some(why) = session.over() {
                 self.opened.put(Err(why.clone()));
             }
-            drop(session);
+            Shared::release(session);
             let mut stuck = false;
             for packet in &packets {
                 stuck |= uplink.send(packet)? != Sent::Queued;
@@ -217,9 +235,9 @@ impl Shared {
         for _ in 0..BATCH {
             match uplink.receive() {
                 Ok(None) => return Ok(false),
-                Ok(Some(packet)) => self.lock().receive(clock::now(), packet),
+                Ok(Some(packet)) => self.with(|session| session.receive(clock::now(), packet)),
                 // No packet of this version. The session ends if it is the first message.
-                Err(UplinkError::Wire(error)) => self.lock().misunderstood(&error),
+                Err(UplinkError::Wire(error)) => self.with(|session| session.misunderstood(&error)),
                 Err(error) => return Err(error),
             }
         }
@@ -235,7 +253,7 @@ impl Drop for Leaving<'_> {
         let mut session = self.0.lock();
         session.fail(ErrorKind::Internal, "the thread that owns the sockets ended".into());
         let why = session.over().cloned();
-        drop(session);
+        Shared::release(session);
         if let Some(why) = why {
             self.0.opened.put(Err(why));
         }
@@ -244,11 +262,24 @@ impl Drop for Leaving<'_> {
     }
 }
 
+impl Remote {
+    /// Asks for a value.
+    fn ask(&self, value: ValueId) -> Fetched {
+        let slot = self.shared.lock().fetch(clock::now(), value);
+        self.shared.waker.wake();
+        slot
+    }
+}
+
+fn taken() -> RunError {
+    RunError::new(ErrorKind::Internal, "the answer was taken twice")
+}
+
 impl Backend for Remote {
     fn submit(&self, segment: Tape) {
         let _calls = (Call::submit(), self.shared.capture.submits());
         let segment = match modifier::is_at(Place::Client) {
-            true => self.shared.lock().modified(segment),
+            true => self.shared.with(|session| session.modified(segment)),
             false => Some(segment),
         };
         let Some(segment) = segment else { return };
@@ -280,28 +311,30 @@ impl Backend for Remote {
 
     fn fetch(&self, value: ValueId) -> Result<HostTensor, RunError> {
         let _calls = (Call::wait(), self.shared.capture.waits());
-        let slot = self.shared.lock().fetch(clock::now(), value);
-        self.shared.waker.wake();
-        slot.wait().unwrap_or_else(|| {
-            Err(RunError::new(ErrorKind::Internal, "the answer was taken twice"))
-        })
+        self.ask(value).wait().unwrap_or_else(|| Err(taken()))
+    }
+
+    fn begin_fetch(&self, value: ValueId) -> Fetching {
+        let _calls = (Call::submit(), self.shared.capture.submits());
+        let slot = self.ask(value);
+        Box::pin(async move { slot.await.unwrap_or_else(|| Err(taken())) })
     }
 
     fn stats(&self) -> Result<Stats, RunError> {
         let _call = Call::wait();
         let slot = self.shared.lock().stats(clock::now());
         self.shared.waker.wake();
-        let stats = slot.wait().unwrap_or_else(|| {
-            Err(RunError::new(ErrorKind::Internal, "the answer was taken twice"))
-        });
+        let stats = slot.wait().unwrap_or_else(|| Err(taken()));
         stats.map(|stats| self.submitter.complete(stats))
     }
 
     fn close(&self) {
-        self.shared.lock().close(clock::now());
+        self.shared.with(|session| session.close(clock::now()));
         self.shared.waker.wake();
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        // A task that is woken by that thread may be the last to hold the session.
         if let Some(thread) = thread
+            && thread.thread().id() != std::thread::current().id()
             && self.shared.gone.wait_for(FAREWELL * 2).is_some()
         {
             // The thread has ended, so this does not wait. A panic of the thread was reported to

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use gt_ir::backend::{Backend, ErrorKind, RunError, Stats};
+use gt_ir::backend::{Backend, ErrorKind, Fetching, RunError, Stats};
 use gt_ir::signal::Signals;
 use gt_ir::{HostTensor, Tape, ValueId};
 
@@ -61,6 +61,17 @@ impl Backend for Embedded {
         let _calls = (Call::wait(), self.capture.waits());
         let slot = self.shared().with(self.peer, |session| session.fetch(clock::now(), value));
         slot.and_then(|slot| slot.wait()).unwrap_or_else(|| Err(gone()))
+    }
+
+    fn begin_fetch(&self, value: ValueId) -> Fetching {
+        let _calls = (Call::submit(), self.capture.submits());
+        let slot = self.shared().with(self.peer, |session| session.fetch(clock::now(), value));
+        Box::pin(async move {
+            match slot {
+                Some(slot) => slot.await.unwrap_or_else(|| Err(gone())),
+                None => Err(gone()),
+            }
+        })
     }
 
     fn stats(&self) -> Result<Stats, RunError> {

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+use std::task::Waker;
 
 use crate::client::Session;
 use crate::clock::{self, Time};
@@ -28,6 +29,8 @@ pub(super) struct State {
     actions: Vec<Action>,
     packets: Vec<Packet>,
     jobs: Vec<Job>,
+    /// Tasks whose answers have arrived, to be woken without the lock.
+    pub(super) tasks: Vec<Waker>,
     log: Log,
 }
 
@@ -49,6 +52,7 @@ impl State {
             actions: Vec::new(),
             packets: Vec::new(),
             jobs: Vec::new(),
+            tasks: Vec::new(),
             log,
         }
     }
@@ -87,6 +91,7 @@ impl State {
         let (now, mut say) = (clock::now(), |packet| packets.push(packet));
         if let Some(session) = self.sessions.get_mut(&peer) {
             session.transmit(now, &mut say);
+            self.tasks.append(&mut session.take_tasks());
         } else if let Some(worker) = self.workers.get_mut(&peer) {
             let _ = worker.end.transmit(now, &mut say);
         }
@@ -116,6 +121,7 @@ impl State {
         let now = clock::now();
         if let Some(session) = self.sessions.get_mut(&peer) {
             session.receive(now, packet);
+            self.tasks.append(&mut session.take_tasks());
         } else if let Some(worker) = self.workers.get_mut(&peer) {
             let Worker { end, queue, name, .. } = worker;
             end.receive(now, packet, &mut self.jobs, |news| match news {
