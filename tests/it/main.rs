@@ -23,6 +23,7 @@ mod process;
 mod reading;
 mod replay;
 mod resume;
+mod service;
 mod sessions;
 mod snapshots;
 mod spread;
