@@ -61,8 +61,8 @@ pub(crate) fn top(args: &TopArgs, json: bool) -> Result<()> {
     done
 }
 
-/// Ends the program when its terminal is gone and no signal says so, as under `nohup`. Waiting for
-/// keys would not end: the end of the terminal is read again and again.
+/// Ends the program when its terminal is gone. A signal may not say so, as under `nohup`, and waiting
+/// for keys would not end: the end of the terminal is read again and again.
 fn end_with_terminal() -> std::io::Result<()> {
     let watch = || {
         while rustix::termios::tcgetattr(std::io::stdin()).is_ok() {

@@ -133,8 +133,10 @@ pub(super) unsafe fn multiply_vector(
             unsafe { direct::product(size, &a, &b, out, out_row, depth > 0) };
             continue;
         }
-        // SAFETY: as the caller promises, of these columns and rows.
-        let (left, right) = unsafe { (widened(&a, [m, size[2]]), widened(&b, [size[2], n])) };
+        // SAFETY: as the caller promises, of these columns.
+        let left = unsafe { widened(&a, [m, size[2]]) };
+        // SAFETY: as the caller promises, of these rows.
+        let right = unsafe { widened(&b, [size[2], n]) };
         let dense =
             |at: &[f32], row: usize| Strided { at: at.as_ptr(), row: row as isize, column: 1 };
         let (a, b) = (dense(&left, size[2]), dense(&right, n));
