@@ -12,15 +12,16 @@ const SPARE: usize = 1 << 20;
 #[derive(Debug, Default)]
 pub(super) struct Lines {
     list: Vec<Collected>,
+    n_lines: u64,
     /// The texts of those that are texts, one after the other.
     texts: String,
 }
 
-/// A line.
+/// A line, or lines.
 #[derive(Debug)]
 enum Collected {
-    /// The part of the texts that ends here.
-    Text(usize),
+    /// The part of the texts that ends here, and the number of its lines.
+    Texts(usize, u64),
     Told(Told),
 }
 
@@ -28,13 +29,19 @@ impl Lines {
     /// Adds a line.
     #[inline]
     pub(super) fn tell(&mut self, told: Told) {
+        self.n_lines += 1;
         self.list.push(Collected::Told(told));
     }
 
     /// Adds a line that `print` adds to a text.
     pub(super) fn print(&mut self, print: impl FnOnce(&mut String)) {
         print(&mut self.texts);
-        self.list.push(Collected::Text(self.texts.len()));
+        self.n_lines += 1;
+        let end = self.texts.len();
+        match self.list.last_mut() {
+            Some(Collected::Texts(last, n)) => (*last, *n) = (end, *n + 1),
+            Some(Collected::Told(_)) | None => self.list.push(Collected::Texts(end, 1)),
+        }
     }
 
     /// The bytes that they take.
@@ -53,12 +60,15 @@ impl Lines {
         portion: &mut String,
         mut write: impl FnMut(&str) -> Result<(), E>,
     ) -> Result<(), E> {
-        let (mut n, mut at) = (last - self.list.len() as u64, 0);
+        let (mut n, mut at) = (last - self.n_lines, 0);
         for line in &self.list {
-            n += 1;
             match line {
-                Collected::Told(told) => told.print(portion, format, n),
-                &Collected::Text(end) => {
+                Collected::Told(told) => {
+                    n += 1;
+                    told.print(portion, format, n);
+                }
+                &Collected::Texts(end, count) => {
+                    n += count;
                     portion.push_str(&self.texts[std::mem::replace(&mut at, end)..end]);
                 }
             }
@@ -74,9 +84,47 @@ impl Lines {
 
     /// Forgets them, and keeps some memory.
     pub(super) fn clear(&mut self) {
+        self.n_lines = 0;
         self.list.clear();
         self.list.shrink_to(SPARE / size_of::<Collected>());
         self.texts.clear();
         self.texts.shrink_to(SPARE);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Time;
+    use crate::ids::RequestId;
+    use crate::log::{Facts, Line, Source, What};
+    use gt_ir::ValueId;
+
+    #[test]
+    fn numbers_and_texts_come_out_in_order_with_their_numbers() {
+        let told = || {
+            let facts = Facts::value(RequestId(1), ValueId(2));
+            let line = Line::new(What::Send, Source::Dispatcher, "Fetch");
+            Told::new(Time::ZERO, &line, "Fetch", facts).unwrap()
+        };
+        let mut lines = Lines::default();
+        for n in 8..20 {
+            match n % 4 {
+                0 => lines.tell(told()),
+                _ => lines.print(|text| *text += &format!("\"seq\":{n}\n")),
+            }
+        }
+        let (mut all, mut portion) = (String::new(), String::new());
+        let wrote: Result<(), ()> = lines.write((Format::Json, 19), &mut portion, |text| {
+            all += text;
+            Ok(())
+        });
+        wrote.unwrap();
+        assert_eq!(all.lines().count(), 12);
+        for (n, line) in (8..20).zip(all.lines()) {
+            assert!(line.contains(&format!("\"seq\":{n}")), "{n}: {line}");
+        }
+        lines.clear();
+        assert!(lines.is_empty() && lines.bytes() == 0);
     }
 }

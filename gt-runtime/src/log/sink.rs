@@ -20,7 +20,7 @@ use super::told::Told;
 /// The time in which lines are collected before they are written.
 const DELAY: Duration = Duration::from_millis(20);
 /// The most bytes that wait for the file.
-const MOST: usize = 8 << 20;
+const MOST: usize = 16 << 20;
 /// The most full files that are kept: `gt.log.1` is the newest of them.
 const KEPT: usize = 3;
 /// The longest wait for the file at the end of the program.
