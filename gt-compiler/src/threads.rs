@@ -5,9 +5,9 @@
 //! than the crew has.
 //!
 //! Guarantees: `run` returns when every task has run exactly once; which thread runs a task never
-//! matters to results, since tasks write disjoint memory and are cut by shape. `calls` wakes as many
-//! threads as a job has tasks for. It is not a general executor: one caller for each engine, no
-//! nesting.
+//! matters to results, since tasks write disjoint memory and are cut by shape. `calls` wakes as
+//! many threads as a job has tasks for. It is not a general executor: one caller for each engine,
+//! no nesting.
 #![expect(unsafe_code, reason = "threads run a closure that lives on the caller's stack")]
 
 mod calls;

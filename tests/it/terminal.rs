@@ -17,7 +17,9 @@ const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Both ends of a terminal of so many columns and rows: the person's and the program's.
 fn terminal(columns: u16, rows: u16) -> (File, File) {
-    let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    // The program must not hold the person's end.
+    let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+    let master = openpt(flags).unwrap();
     grantpt(&master).unwrap();
     unlockpt(&master).unwrap();
     let name = ptsname(&master, Vec::new()).unwrap();

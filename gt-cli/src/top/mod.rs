@@ -57,20 +57,28 @@ pub(crate) fn top(args: &TopArgs, json: bool) -> Result<()> {
     let (news, wishes) = Feed::start(address.clone(), every).context("cannot start a thread")?;
     let mut terminal = ratatui::try_init().context("cannot draw on this terminal")?;
     let done = watch(&mut terminal, &address, (&news, &wishes), &interrupt);
+    if done.is_err() && !has_terminal() {
+        // There is nothing to restore, and nowhere to say why.
+        std::process::exit(HUNG_UP);
+    }
     ratatui::restore();
     done
 }
 
-/// Ends the program when its terminal is gone. A signal may not say so, as under `nohup`, and waiting
-/// for keys would not end: the end of the terminal is read again and again.
+/// Ends the program when its terminal is gone. A signal may not say so, as under `nohup`, and
+/// waiting for keys would not end: the end of the terminal is read again and again.
 fn end_with_terminal() -> std::io::Result<()> {
     let watch = || {
-        while rustix::termios::tcgetattr(std::io::stdin()).is_ok() {
+        while has_terminal() {
             std::thread::sleep(PULSE);
         }
         std::process::exit(HUNG_UP)
     };
     std::thread::Builder::new().name("gt-hang-up".into()).spawn(watch).map(drop)
+}
+
+fn has_terminal() -> bool {
+    rustix::termios::tcgetattr(std::io::stdin()).is_ok()
 }
 
 /// The state of the server over one interval.

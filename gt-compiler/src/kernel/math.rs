@@ -1,8 +1,9 @@
 //! Elementary functions on registers of Cranelift.
 //!
-//! `f32` functions are the [`Formulas`] and [`powers`](super::powers) in line; sine and cosine of arguments beyond
-//! 70,000, remainders of quotients beyond 4 million and everything in `f64` call the platform's
-//! scalar function for each element. `bf16` and `f16` go through `f32` and round once.
+//! `f32` functions are the [`Formulas`] and [`powers`](super::powers) in line; sine and cosine of
+//! arguments beyond 70,000, remainders of quotients beyond 4 million and everything in `f64` call
+//! the platform's scalar function for each element. `bf16` and `f16` go through `f32` and round
+//! once.
 
 use cranelift_codegen::ir::{
     BlockArg, InstBuilder, Value,

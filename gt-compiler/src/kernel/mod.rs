@@ -3,8 +3,8 @@
 //! [`KernelSpec`] says what one kernel computes; `nest` reshapes its loops, and `reorder` brings
 //! them into order; `emit` writes it as Cranelift IR, with `lanes` for the arithmetic of scalars
 //! and vectors; `wide` is a generator of its own for vectors of 256 and 512 bits; `formulas` and
-//! `powers` have the elementary functions of both; `jit` chooses between them and makes code callable. Nothing
-//! here knows of graphs or values.
+//! `powers` have the elementary functions of both; `jit` chooses between them and makes code
+//! callable. Nothing here knows of graphs or values.
 
 mod emit;
 mod formulas;

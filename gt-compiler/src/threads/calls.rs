@@ -1,7 +1,7 @@
 //! How helpers hear of new jobs: a counter that they watch for a moment before they sleep.
 //!
-//! A call says how many helpers it wants, and the others neither wake nor touch what those share, so
-//! a small job costs the same beside 2 threads and beside 200. Each helper sleeps by itself and
+//! A call says how many helpers it wants, and the others neither wake nor touch what those share,
+//! so a small job costs the same beside 2 threads and beside 200. Each helper sleeps by itself and
 //! wakes a few others, so that waking many takes the caller no longer than waking some.
 //!
 //! Guarantees: a helper that is wanted by the last call hears of it. It may miss an earlier one,

@@ -32,8 +32,7 @@ fn plan(n: usize, direction: FftDirection) -> Plan {
         let plan = match plans.iter().position(fits) {
             Some(at) => plans.remove(at),
             None => {
-                let turn = |k| Complex::from_polar(1.0, -TAU * k as f64 / (2 * n) as f64);
-                let turns = (0..=n / 2).map(turn).collect();
+                let turns = (0..=n / 2).map(|k| turn(k, n)).collect();
                 Plan { fft: FftPlanner::new().plan_fft(n, direction), turns }
             }
         };
@@ -43,6 +42,14 @@ fn plan(n: usize, direction: FftDirection) -> Plan {
         plans.push(plan.clone());
         plan
     })
+}
+
+/// A turn backwards by `k / 2n` of a whole one, for `k` up to `n / 2`; a quarter is exact.
+fn turn(k: usize, n: usize) -> Complex<f64> {
+    match 2 * k == n {
+        true => Complex::new(0.0, -1.0),
+        false => Complex::from_polar(1.0, -TAU * k as f64 / (2 * n) as f64),
+    }
 }
 
 /// The transform of pairs of a real and an imaginary part, not divided by their number.
@@ -91,7 +98,8 @@ fn of_real(
     for k in 0..=half / 2 {
         let (a, b) = (numbers[k], numbers[(half - k) % half].conj());
         let (even, odd) = ((a + b) * 0.5, (a - b) * Complex::new(0.0, -0.5) * plan.turns[k]);
-        let (low, high) = (even + odd, (even - odd).conj());
+        // The conjugate of the difference, whose zeros are positive.
+        let (low, high) = (even + odd, Complex::new(even.re - odd.re, odd.im - even.im));
         put(&mut out[2 * k..2 * k + 2], signed(low));
         put(&mut out[2 * (half - k)..2 * (half - k) + 2], signed(high));
         if k > 0 {

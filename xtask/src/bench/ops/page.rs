@@ -16,14 +16,16 @@ const BARS: [f64; 3] = [1.5, 1.0, 1.0];
 const INTRODUCTION: &str = "\
 # The speed of every op
 
-Written by `cargo xtask bench --ops`, which measures every op of the table beside PyTorch's eager operators. A figure is
-GT's time divided by PyTorch's: below 1 GT is faster. Figures above the bar are bold: 1 at the sizes 512 and 4096, and
-1.5 at 64. [Benchmarks](benchmarks.md#every-op-beside-pytorch) says how they are measured. A value has about the square
-of the size in elements. At size 64, the way through the session is most of a step.
+Written by `cargo xtask bench --ops`, which measures every op of the table beside PyTorch's eager
+operators. A figure is GT's time divided by PyTorch's: below 1 GT is faster. Figures above the bar
+are bold: 1 at the sizes 512 and 4096, and 1.5 at 64.
+[Benchmarks](benchmarks.md#every-op-beside-pytorch) says how they are measured. A value has about
+the square of the size in elements. At size 64, the way through the session is most of a step.
 
-Names stand for inputs: `x` and `y` are matrices, `t` is `x` transposed, `r` and `k` are a row and a column, `v` and `q`
-vectors of the size and of its square, `c` has three axes of which the first has 16 elements, `i`, `j` and `s` are
-positions, `e` is a table of rows, `g` images, `f` and `d` kernels, and `a` has the axes of attention.
+Names stand for inputs: `x` and `y` are matrices, `t` is `x` transposed, `r` and `k` are a row and
+a column, `v` and `q` vectors of the size and of its square, `c` has three axes of which the first
+has 16 elements, `i`, `j` and `s` are positions, `e` is a table of rows, `g` images, `f` and `d`
+kernels, and `a` has the axes of attention.
 ";
 
 /// A row of the table: the ratio in each column, by size within dtype.
