@@ -95,17 +95,18 @@ fn of_real(
     let plan = plan(half, FftDirection::Forward);
     process(&plan, numbers, room);
     let signed = |number: Complex<f64>| if is_forward { number } else { number.conj() };
-    for k in 0..=half / 2 {
-        let (a, b) = (numbers[k], numbers[(half - k) % half].conj());
+    let n = 2 * half;
+    // Of an infinity, too, these two are real.
+    let first = numbers[0];
+    put(&mut out[..2], Complex::new(first.re + first.im, 0.0));
+    put(&mut out[n..n + 2], Complex::new(first.re - first.im, 0.0));
+    for k in 1..=half / 2 {
+        let (a, b) = (numbers[k], numbers[half - k].conj());
         let (even, odd) = ((a + b) * 0.5, (a - b) * Complex::new(0.0, -0.5) * plan.turns[k]);
-        // The conjugate of the difference, whose zeros are positive.
-        let (low, high) = (even + odd, Complex::new(even.re - odd.re, odd.im - even.im));
+        let (low, high) = (even + odd, (even - odd).conj());
         put(&mut out[2 * k..2 * k + 2], signed(low));
         put(&mut out[2 * (half - k)..2 * (half - k) + 2], signed(high));
-        if k > 0 {
-            let n = 2 * half;
-            put(&mut out[2 * (n - k)..2 * (n - k) + 2], signed(low.conj()));
-            put(&mut out[2 * (half + k)..2 * (half + k) + 2], signed(high.conj()));
-        }
+        put(&mut out[2 * (n - k)..2 * (n - k) + 2], signed(low.conj()));
+        put(&mut out[2 * (half + k)..2 * (half + k) + 2], signed(high.conj()));
     }
 }

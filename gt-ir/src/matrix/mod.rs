@@ -7,9 +7,9 @@
 //! `cholesky`, one with NaN or an infinity to `eigh` and `svd`. It knows nothing of batches beyond
 //! their sizes, and starts no thread.
 //!
-//! The methods are those of the textbook (Golub and Van Loan), in loops over rows (`rows`). They are
-//! meant for matrices of some hundred rows: eliminations take eight rows at once, and nothing else
-//! is blocked for caches. Fourier transforms are `rustfft`'s, whose sines are the platform's: their
+//! The methods are those of the textbook (Golub and Van Loan), in loops over rows (`rows`). They
+//! are meant for matrices of some hundred rows: eliminations take eight rows at once, and nothing
+//! else is blocked for caches. Fourier transforms are `rustfft`'s, whose sines are the platform's: their
 //! last bits may differ from machine to machine.
 
 mod eigen;
