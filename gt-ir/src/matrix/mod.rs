@@ -9,8 +9,8 @@
 //!
 //! The methods are those of the textbook (Golub and Van Loan), in loops over rows (`rows`). They
 //! are meant for matrices of some hundred rows: eliminations take eight rows at once, and nothing
-//! else is blocked for caches. Fourier transforms are `rustfft`'s, whose sines are the platform's: their
-//! last bits may differ from machine to machine.
+//! else is blocked for caches. Fourier transforms are `rustfft`'s, whose sines are the
+//! platform's: their last bits may differ from machine to machine.
 
 mod eigen;
 mod exp;
