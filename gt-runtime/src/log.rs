@@ -8,9 +8,8 @@
 //!
 //! A log that is off costs one look at an `Option`. A log that is on collects numbers (`told`), of
 //! which a thread makes lines some milliseconds later (`sink`), in order; rare lines are collected
-//! as texts. A program that ends writes its last lines; a program that is killed loses those of the
-//! last 20 ms. Logging never fails
-//! a program and never stops it, also if the disk is full.
+//! as texts. A program that ends writes its last lines; a program that is killed loses those of
+//! the last 20 ms. Logging never fails a program and never stops it, also if the disk is full.
 
 mod config;
 mod facts;

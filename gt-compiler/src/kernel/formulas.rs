@@ -8,6 +8,8 @@
 
 /// Adding it rounds an `f32` below 2^22 to an integer, which then stands in the low bits.
 const ROUND: f32 = 12_582_912.0;
+/// `-ln 2` in two steps, of which small multiples of the first are exact.
+pub(super) const MINUS_LN_2: [f32; 2] = [-0.693_145_75, -1.428_606_8e-6];
 /// Arguments of sine and cosine up to here keep their precision in the three-step reduction by
 /// multiples of pi/2.
 pub(super) const TRIG_LIMIT: f32 = 70_000.0;
@@ -98,7 +100,7 @@ pub(super) trait Formulas {
 
     /// `x - n ln 2`, exact to well below the precision.
     fn reduce_ln2(&mut self, x: Self::V, n: Self::V) -> Self::V {
-        let (high, low) = (self.f32(-0.693_145_75), self.f32(-1.428_606_8e-6));
+        let [high, low] = MINUS_LN_2.map(|v| self.f32(v));
         let r = self.fma(n, high, x);
         self.fma(n, low, r)
     }

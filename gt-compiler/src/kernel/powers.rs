@@ -5,7 +5,7 @@
 //! exact, such as the square of 3. Zeros, infinities, NaN and negative bases are as C's `pow`
 //! (C17, F.10.4.4) has them. It needs a processor that rounds `a * b + c` once.
 
-use super::formulas::{Compare, Formulas};
+use super::formulas::{Compare, Formulas, MINUS_LN_2};
 
 /// The sum of two floats, of which the second is below the precision of the first.
 type Sum<V> = [V; 2];
@@ -24,12 +24,11 @@ const WHOLE: f32 = 8_388_608.0;
 pub(super) trait Powers: Formulas {
     fn pow(&mut self, x: Self::V, y: Self::V) -> Self::V {
         let size = self.fabs(x);
-        let log = self.log_sum(size);
+        let [high, low] = self.log_sum(size);
         let exponent = self.clamp(y, -LARGE, LARGE);
-        let [high, low] = log;
-        let product = self.product(high, exponent);
-        let low = self.fma(low, exponent, product[1]);
-        let power = self.exp_sum([product[0], low]);
+        let [product, rest] = self.product(high, exponent);
+        let rest = self.fma(low, exponent, rest);
+        let power = self.exp_sum([product, rest]);
         let power = self.of_the_ends(size, y, power);
         let power = self.of_negatives(x, y, power);
         self.of_ones(x, y, power)
@@ -100,7 +99,7 @@ pub(super) trait Powers: Formulas {
         let (is_inside, zero) = (self.fcmp(Compare::Equal, inside, x), self.f32(0.0));
         let low = self.select(is_inside, low, zero);
         let (n, nf) = self.nearest_multiple(inside, std::f32::consts::LOG2_E);
-        let (part, part_low) = (self.f32(-0.693_145_75), self.f32(-1.428_606_8e-6));
+        let [part, part_low] = MINUS_LN_2.map(|v| self.f32(v));
         let exact = self.fma(nf, part, inside);
         let low = self.fma(nf, part_low, low);
         let r = self.fadd(exact, low);

@@ -12,6 +12,7 @@
 mod direct;
 
 use bytemuck::Pod;
+use direct::Source;
 use half::bf16;
 
 /// Products of a row summed before they are added to the result: not more than the crate sums by
@@ -88,11 +89,39 @@ floats!(f32, f64);
 /// The operands are valid for reading `m * k` and `k * n` elements, the result for writing `m * n`
 /// that nobody else touches.
 pub(super) unsafe fn multiply<T: Float>(
-    [m, n, k]: [usize; 3],
+    size: [usize; 3],
     lhs: &Strided<T>,
     rhs: &Strided<T>,
     out: *mut T,
     out_row: isize,
+) {
+    let other = |size: [usize; 3], a: &Strided<T>, b: &Strided<T>, add| {
+        let [m, n, _] = size;
+        let dots = a.column == 1 && b.row == 1 && m * n <= SMALL;
+        if dots || m == 1 || n == 1 {
+            // SAFETY: as the caller promises, of these columns and rows.
+            unsafe { by_copies(size, a, b, out, out_row, add) };
+        } else {
+            // SAFETY: as the caller promises, of these columns and rows.
+            unsafe { matrices(size, a, b, out, out_row, add) };
+        }
+    };
+    // SAFETY: as the caller promises.
+    unsafe { in_parts(size, lhs, rhs, out, out_row, other) };
+}
+
+/// One part of the depth after the other: what is computed here, and what `other` has to do. A part
+/// after the first is added.
+///
+/// # Safety
+/// As of [`multiply`].
+unsafe fn in_parts<S: Source<T>, T: Float>(
+    [m, n, k]: [usize; 3],
+    lhs: &Strided<S>,
+    rhs: &Strided<S>,
+    out: *mut T,
+    out_row: isize,
+    other: impl Fn([usize; 3], &Strided<S>, &Strided<S>, bool),
 ) {
     for depth in (0..k).step_by(DEPTH) {
         let size = [m, n, DEPTH.min(k - depth)];
@@ -100,15 +129,8 @@ pub(super) unsafe fn multiply<T: Float>(
         if direct::takes(size, &b) {
             // SAFETY: as the caller promises, of these columns and rows.
             unsafe { direct::product(size, &a, &b, out, out_row, depth > 0) };
-            continue;
-        }
-        let dots = a.column == 1 && b.row == 1 && m * n <= SMALL;
-        if dots || m == 1 || n == 1 {
-            // SAFETY: as the caller promises.
-            unsafe { by_copies(size, &a, &b, out, out_row, depth > 0) };
         } else {
-            // SAFETY: as the caller promises.
-            unsafe { matrices(size, &a, &b, out, out_row, depth > 0) };
+            other(size, &a, &b, depth > 0);
         }
     }
 }
@@ -119,30 +141,24 @@ pub(super) unsafe fn multiply<T: Float>(
 /// # Safety
 /// As of [`multiply`].
 pub(super) unsafe fn multiply_vector(
-    [m, n, k]: [usize; 3],
+    size: [usize; 3],
     lhs: &Strided<bf16>,
     rhs: &Strided<bf16>,
     out: *mut f32,
     out_row: isize,
 ) {
-    for depth in (0..k).step_by(DEPTH) {
-        let size = [m, n, DEPTH.min(k - depth)];
-        let (a, b) = (lhs.after_columns(depth), rhs.after_rows(depth));
-        if direct::takes(size, &b) {
-            // SAFETY: as the caller promises, of these columns and rows.
-            unsafe { direct::product(size, &a, &b, out, out_row, depth > 0) };
-            continue;
-        }
+    let other = |[m, n, k]: [usize; 3], a: &Strided<bf16>, b: &Strided<bf16>, add| {
         // SAFETY: as the caller promises, of these columns.
-        let left = unsafe { widened(&a, [m, size[2]]) };
+        let left = unsafe { widened(a, [m, k]) };
         // SAFETY: as the caller promises, of these rows.
-        let right = unsafe { widened(&b, [size[2], n]) };
+        let right = unsafe { widened(b, [k, n]) };
         let dense =
-            |at: &[f32], row: usize| Strided { at: at.as_ptr(), row: row as isize, column: 1 };
-        let (a, b) = (dense(&left, size[2]), dense(&right, n));
+            |of: &[f32], row: usize| Strided { at: of.as_ptr(), row: row as isize, column: 1 };
         // SAFETY: the copies have these columns and rows.
-        unsafe { by_copies(size, &a, &b, out, out_row, depth > 0) };
-    }
+        unsafe { by_copies([m, n, k], &dense(&left, k), &dense(&right, n), out, out_row, add) };
+    };
+    // SAFETY: as the caller promises.
+    unsafe { in_parts(size, lhs, rhs, out, out_row, other) };
 }
 
 /// A copy of a matrix, row after row.

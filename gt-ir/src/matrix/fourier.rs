@@ -15,7 +15,8 @@ const MAX_PLANS: usize = 16;
 #[derive(Clone)]
 struct Plan {
     fft: Arc<dyn Fft<f64>>,
-    /// The turns by which the halves of a real transform of twice the length are joined.
+    /// The turns by which the halves of a real transform of twice the length are joined; none for
+    /// complex numbers.
     turns: Arc<[Complex<f64>]>,
 }
 
@@ -26,13 +27,15 @@ thread_local! {
     static ROOM: RefCell<[Vec<Complex<f64>>; 2]> = const { RefCell::new([Vec::new(), Vec::new()]) };
 }
 
-fn plan(n: usize, direction: FftDirection) -> Plan {
+fn plan(n: usize, direction: FftDirection, is_real: bool) -> Plan {
     PLANS.with_borrow_mut(|plans| {
-        let fits = |plan: &Plan| (plan.fft.len(), plan.fft.fft_direction()) == (n, direction);
+        let key = (n, direction, !is_real);
+        let fits =
+            |plan: &Plan| (plan.fft.len(), plan.fft.fft_direction(), plan.turns.is_empty()) == key;
         let plan = match plans.iter().position(fits) {
             Some(at) => plans.remove(at),
             None => {
-                let turns = (0..=n / 2).map(|k| turn(k, n)).collect();
+                let turns = (0..=n / 2).filter(|_| is_real).map(|k| turn(k, n)).collect();
                 Plan { fft: FftPlanner::new().plan_fft(n, direction), turns }
             }
         };
@@ -68,7 +71,7 @@ pub(super) fn transform(is_forward: bool, x: &[f64], out: &mut [f64]) {
         } else {
             numbers.extend(x.chunks_exact(2).map(|pair| Complex::new(pair[0], pair[1])));
             let direction = if is_forward { FftDirection::Forward } else { FftDirection::Inverse };
-            process(&plan(n, direction), numbers, room);
+            process(&plan(n, direction, false), numbers, room);
             out.chunks_exact_mut(2).zip(numbers).for_each(|(pair, number)| put(pair, *number));
         }
     });
@@ -92,7 +95,7 @@ fn of_real(
     out: &mut [f64],
 ) {
     let half = numbers.len();
-    let plan = plan(half, FftDirection::Forward);
+    let plan = plan(half, FftDirection::Forward, true);
     process(&plan, numbers, room);
     let signed = |number: Complex<f64>| if is_forward { number } else { number.conj() };
     let n = 2 * half;

@@ -1,11 +1,11 @@
 //! The file of a log, and the thread that writes it.
 //!
 //! Lines are collected in memory (`lines`), and one thread writes them some milliseconds later, so
-//! a line costs no system call. While lines come, that thread wakes by itself; nobody wakes it. The
-//! memory is bounded: if a full pipe or a slow disk does not take the lines, lines are left out and
-//! counted, and nobody waits. If the file cannot be written, the sink
-//! says so once and takes no more lines. The last lines are written when the sink is dropped, which
-//! waits for a second at most.
+//! a line costs no system call. While lines come, that thread wakes by itself; nobody wakes it.
+//! The memory is bounded: if a full pipe or a slow disk does not take the lines, lines are left
+//! out and counted, and nobody waits. If the file cannot be written, the sink says so once and
+//! takes no more lines. The last lines are written when the sink is dropped, which waits for a
+//! second at most.
 
 use std::fs::File;
 use std::io::Write as _;

@@ -1,11 +1,12 @@
 //! Elements and slices added at positions that are data.
 //!
-//! Guarantees: floats that are added at one place are added in the order of the index, and integers
-//! in any order, which changes no bit of them. Threads share what cannot meet: the slices of an
-//! outer dimension, columns, or rows of the result. Each thread that has rows reads all positions.
-//! What many positions add to few places has a table for each part of the index, and the tables are
-//! added in their order. The number of parts depends on the sizes alone for floats, and on the
-//! threads for integers. Does not check positions.
+//! Guarantees: floats that are added at one place are added in the order of the index, or in that
+//! order within parts of it that are added up after each other; integers in any order, which
+//! changes no bit of them. Threads share what cannot meet: the slices of an outer dimension,
+//! columns, or rows of the result. Each thread that has rows reads all positions. What many
+//! positions add to few places has a table for each part of the index, and the tables are added in
+//! their order. The number of parts depends on the sizes alone for floats, and on the threads for
+//! integers. Does not check positions.
 #![expect(unsafe_code, reason = "hands disjoint parts of a result to several threads")]
 
 use std::ops::Range;
@@ -23,9 +24,8 @@ const WIDE: usize = 4;
 const SAMPLES: usize = 1 << 12;
 /// Elements of all tables at most: more would not stay in the caches.
 const TABLES: usize = 1 << 22;
-/// Parts of an index of floats that have tables, and what is added at least in each.
+/// Parts of an index of floats that have tables, at most.
 const PARTS: usize = 16;
-const PART: usize = 1 << 14;
 /// Parts of the rows that are counted for it.
 const BUCKETS: usize = 1 << 10;
 
@@ -66,12 +66,12 @@ impl Add<'_> {
         if src.is_empty() {
             return;
         }
-        match self.slices {
-            true => match self.n_tables(order, to.len()) {
-                Some(n_tables) => self.tables(n_tables, nothing, src, to, &add),
-                None => self.slices(src, to, &add),
-            },
-            false => self.elements(src, to, &add),
+        if !self.slices {
+            return self.elements(src, to, &add);
+        }
+        match self.n_tables(order, to.len()) {
+            Some(n_tables) => self.tables(n_tables, nothing, src, to, &add),
+            None => self.slices(src, to, &add),
         }
     }
 
@@ -82,8 +82,8 @@ impl Add<'_> {
         let most = TABLES.min(added / 2) / n_places.max(1);
         let n_tables = match order {
             // As many for each of two, four and so on threads.
-            Order::Kept => PARTS.min(added / PART).min(most).checked_ilog2().map_or(0, |n| 1 << n),
-            Order::Free => self.of.context.threads.count().min(2 * added / GRAIN),
+            Order::Kept => PARTS.min(added / GRAIN).min(most).checked_ilog2().map_or(0, |n| 1 << n),
+            Order::Free => self.of.context.threads.count().min(added / GRAIN),
         };
         (cut.outer == 1 && n_tables > 1 && n_tables <= most).then_some(n_tables)
     }
