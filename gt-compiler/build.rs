@@ -1,7 +1,10 @@
-//! A fingerprint of what generates code: programs on disk made by another build are not used. Where
-//! libtorch is, if it is built with; and with feature `cuda` the library in `csrc`, which becomes a
-//! part of the program.
+//! A fingerprint of what generates code: programs on disk made by another build are not used. If it
+//! is built with libtorch: where libtorch is, and the lanes of `csrc`. With feature `cuda`: the
+//! library in `csrc`, which becomes a part of the program.
 
+#[cfg(feature = "torch")]
+#[path = "build/c10d.rs"]
+mod c10d;
 #[cfg(feature = "cuda")]
 #[path = "build/shim.rs"]
 mod shim;
@@ -19,6 +22,8 @@ fn main() {
         walk(dir, &mut hash);
     }
     println!("cargo:rustc-env=GT_COMPILER_FINGERPRINT={hash:016x}");
+    #[cfg(feature = "torch")]
+    c10d::build();
     #[cfg(feature = "cuda")]
     shim::build();
 }

@@ -47,9 +47,10 @@
 //! | Fourier transforms | [`fft`] |
 //! | solutions, decompositions and functions of matrices | [`linalg`] |
 //! | gradients of any order, functions with gradients of your own | [`autograd`], [`no_grad()`] |
+//! | loops that are recorded once | [`control`] |
 //! | models and layers | [`nn`], [`Module`](nn::Module) |
 //! | optimizers, schedules, clipping, averages of weights | [`optim`] |
-//! | batches, and curves of a run | [`data`], [`logger`] |
+//! | batches, curves of a run, and a trainer | [`data`], [`logger`], [`trainer`] |
 //! | safetensors, npy, csv, `.pth`, checkpoints of whole runs | [`io`], [`state`] |
 //! | sessions and servers | [`Session`], [`Options`], [`connect`], [`workers`], [`embedded`] |
 //! | errors | [`Error`], [`ErrorKind`] |

@@ -2,7 +2,7 @@
 //! signals.
 
 use crate::args::{LogArgs, ServerArgs, WorkerArgs};
-use crate::fault::Interrupted;
+use crate::fault::{Interrupted, run_error};
 use crate::metrics;
 use crate::news::{news, tell};
 use crate::signals::Interrupt;
@@ -16,6 +16,7 @@ use gt_runtime::log::{Log, LogConfig};
 use gt_runtime::server::{Server, ServerConfig};
 use gt_runtime::worker::roads::Listen;
 use gt_runtime::worker::serve::{Stopped, Worker, WorkerConfig};
+use gt_runtime::worker::wanted::Wanted;
 use gt_runtime::zmq::{Address, Entry, Exposure};
 use serde_json::json;
 use std::time::Duration;
@@ -81,8 +82,10 @@ fn work(args: &WorkerArgs, address: &Address, choice: &Choice, json: bool) -> Re
     let exposure = exposure(args.insecure || usual.entry == Entry::Plain);
     let listen = listen.map(|listen| Listen { exposure, ..listen });
     let entry = if args.insecure { Entry::Plain } else { usual.entry.clone() };
+    let lanes = Wanted::from_environment().map_err(run_error)?;
     let reconnect = Duration::from_secs(args.reconnect.into());
-    let worker = Worker::new(WorkerConfig { log, name, listen, entry, reconnect, ..usual })?;
+    let config = WorkerConfig { log, name, listen, lanes, entry, reconnect, ..usual };
+    let worker = Worker::new(config)?;
     let shutdown = worker.shutdown();
     if args.one_of.is_some() {
         end_with_supervisor(worker.shutdown());

@@ -8,6 +8,7 @@ use crate::fault::Interrupted;
 use crate::news;
 use crate::signals::Interrupt;
 use anyhow::{Context, Result, bail};
+use gt_runtime::log::{Format, remark};
 use gt_runtime::tracing::Tracer;
 use gt_runtime::wire::Events;
 use gt_runtime::zmq::Address;
@@ -84,7 +85,8 @@ impl Output {
             Some(next) if events.first > next => {
                 let lost = events.first - next;
                 self.lost += lost;
-                writeln!(self.file, "# {lost} events are missing here: the tracer was too slow")?;
+                let text = format!("{lost} events are missing here: the tracer was too slow");
+                self.file.write_all(remark(Format::Json, &text).as_bytes())?;
             }
             Some(_) => {}
         }

@@ -23,6 +23,12 @@ pub trait Engine: Send {
     /// What this device is.
     fn info(&self) -> EngineInfo;
 
+    /// Whether it works best, or only, on the thread that used it first. If not, each of its calls
+    /// may come from another thread.
+    fn is_bound_to_a_thread(&self) -> bool {
+        true
+    }
+
     /// Brings host data to the device; on the CPU without a copy when the bytes are aligned.
     fn upload(&mut self, data: &HostTensor) -> Result<Value, EngineError>;
 

@@ -39,6 +39,7 @@ mod sums;
 mod traffic;
 mod turns;
 mod wishes;
+mod work;
 
 use std::sync::Arc;
 

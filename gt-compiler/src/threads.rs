@@ -57,6 +57,8 @@ pub(crate) struct Threads {
     crew: Arc<Crew>,
     /// The number of its slot. None if all slots were taken: then the caller's thread works alone.
     slot: Option<usize>,
+    /// Whether the jobs of now are worth waking threads.
+    rouses: AtomicBool,
 }
 
 struct Shared {
@@ -137,7 +139,7 @@ impl Crew {
     pub(crate) fn threads(self: &Arc<Crew>) -> Threads {
         let mut slots = self.shared.slots.iter();
         let slot = slots.position(|slot| !slot.taken.swap(true, SeqCst));
-        Threads { crew: Arc::clone(self), slot }
+        Threads { crew: Arc::clone(self), slot, rouses: AtomicBool::new(true) }
     }
 }
 
@@ -157,8 +159,10 @@ impl Threads {
         (self.crew.count() / self.crew.shared.n_busy()).max(1)
     }
 
-    /// Counts this engine among those at work, until the guard is dropped.
-    pub(crate) fn at_work(&self) -> AtWork<'_> {
+    /// Counts this engine among those at work, until the guard is dropped. Unless `rouses`, its
+    /// jobs are not worth waking a thread that sleeps.
+    pub(crate) fn at_work(&self, rouses: bool) -> AtWork<'_> {
+        self.rouses.store(rouses, Relaxed);
         self.crew.shared.n_busy.fetch_add(1, SeqCst);
         AtWork(&self.crew.shared.n_busy)
     }
@@ -175,7 +179,8 @@ impl Threads {
         let job = Job { task, n_tasks, next, width, joined };
         let _open = Open { slot };
         slot.job.store(ptr::from_ref(&job).cast_mut().cast(), SeqCst);
-        shared.calls.call(shared.wanted(n_tasks, self.crew.helpers.len()));
+        let wanted = shared.wanted(n_tasks, self.crew.helpers.len());
+        shared.calls.call(wanted, self.rouses.load(Relaxed));
         job.work(0);
     }
 }
@@ -316,9 +321,9 @@ mod tests {
         let crew = Crew::new(4, 2);
         let (a, b) = (crew.threads(), crew.threads());
         assert_eq!((a.most(), a.count(), b.count()), (4, 4, 4));
-        let first = a.at_work();
+        let first = a.at_work(true);
         assert_eq!((a.count(), b.count()), (4, 4));
-        let second = b.at_work();
+        let second = b.at_work(true);
         assert_eq!((a.count(), b.count()), (2, 2));
         drop(first);
         assert_eq!(b.count(), 4);
@@ -338,7 +343,7 @@ mod tests {
         let engine = |threads: Threads| {
             let in_use: Vec<AtomicBool> = (0..6).map(|_| AtomicBool::new(false)).collect();
             for n_tasks in (0..40).cycle().take(1500) {
-                let _at_work = threads.at_work();
+                let _at_work = threads.at_work(n_tasks % 3 > 0);
                 let counts: Vec<AtomicUsize> = (0..n_tasks).map(|_| AtomicUsize::new(0)).collect();
                 threads.run(n_tasks, &|i, thread| {
                     assert!(!in_use[thread].swap(true, SeqCst), "{thread} twice");

@@ -9,6 +9,8 @@
 
 use std::sync::Arc;
 
+#[cfg(target_os = "linux")]
+pub use crate::libtorch::lane;
 pub use crate::libtorch::ops;
 pub use crate::place::{Device, UnknownDevice};
 #[cfg(feature = "cuda")]

@@ -18,6 +18,7 @@ use crate::shape::MAX_RANK;
 
 pub use choices::{Attention, AttentionGrad, AttentionInput, Axes, Diagonal, Groups, Order};
 pub use matrices::{Direction, Eigen, Extent, Spectrum, Triangle};
+pub(crate) use text::print_list;
 pub use windows::{Conv, Fold, Pool, Window};
 
 /// An attribute's text form: `parse` reads exactly what `print` writes.

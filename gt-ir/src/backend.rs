@@ -134,14 +134,18 @@ impl Demand {
         (self.auto == Some(true) || level > 0).then_some(level)
     }
 
-    /// Whether a worker with this engine and device is one of those asked for.
+    /// Whether a worker with this engine and device is one of those asked for. A device is named
+    /// by its address, which the name of its model may follow.
     ///
     /// ```
     /// # use gt_ir::backend::Demand;
     /// let demand = Demand { device: Some("cuda".into()), ..Demand::default() };
     /// assert!(demand.fits("torch", "cuda:1") && !demand.fits("native", "cpu"));
+    /// let demand = Demand { device: Some("cuda:1".into()), ..Demand::default() };
+    /// assert!(demand.fits("torch", "cuda:1 (NVIDIA H100)") && !demand.fits("torch", "cuda:10"));
     /// ```
     pub fn fits(&self, engine: &str, device: &str) -> bool {
+        let device = device.split(' ').next().unwrap_or(device);
         let any = |name: &str| matches!(name, "cuda" | "all") && device.starts_with("cuda:");
         let one = |name: &str| name.trim() == device || any(name.trim());
         self.engine.as_deref().is_none_or(|wanted| wanted.trim() == engine)

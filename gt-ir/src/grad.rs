@@ -156,28 +156,47 @@ impl Emit for Remembering<'_> {
 /// The gradient of a derived op by its expansion: computed again, then walked backwards. What the
 /// forward pass has computed is found equal and merged when the two are compiled together.
 pub(crate) fn through(cx: &mut Vjp<'_>, expansion: Expansion) -> Result<Grads, OpError> {
-    let operands = cx.inputs;
+    let (op, operands, wanted) = (cx.op, cx.inputs, cx.wanted);
+    let again = |e: &mut dyn Emit, operands: &[Operand]| Ok(vec![expansion(e, op, operands)?]);
+    back_through(&mut *cx.e, operands, wanted, again, &[Some(cx.grad)])
+}
+
+/// The gradients of the operands of a function, of which some are wanted, given those of its
+/// results: computed again, then walked backwards.
+pub(crate) fn back_through(
+    e: &mut dyn Emit,
+    operands: &[Operand],
+    wanted: &[bool],
+    function: impl FnOnce(&mut dyn Emit, &[Operand]) -> Result<Vec<ValueId>, OpError>,
+    grads: &[Option<ValueId>],
+) -> Result<Grads, OpError> {
     let names: SmallVec<[Operand; 3]> = operands.iter().enumerate().map(named).collect();
-    let mut forward = Remembering { e: &mut *cx.e, operands, steps: Vec::new() };
-    let result = expansion(&mut forward, cx.op, &names)?;
-    let steps = forward.steps;
+    let mut forward = Remembering { e: &mut *e, operands, steps: Vec::new() };
+    let results = function(&mut forward, &names)?;
     // The values a wanted operand flows into, each with the gradient gathered so far.
+    let is_wanted = |i: &usize| match operands[*i] {
+        Operand::Value(_) => wanted.get(*i) == Some(&true) && forward.ty(name(*i)).dtype.is_float(),
+        Operand::Scalar(_) => false,
+    };
     let mut reached: BTreeMap<ValueId, Option<ValueId>> = BTreeMap::new();
-    reached.extend((0..operands.len()).filter(|i| cx.wants(*i)).map(|i| (name(i), None)));
+    reached.extend((0..operands.len()).filter(is_wanted).map(|i| (name(i), None)));
+    let steps = forward.steps;
     for step in &steps {
         if is_differentiable(&step.op)
-            && cx.e.ty(step.output).dtype.is_float()
+            && e.ty(step.output).dtype.is_float()
             && step.inputs.iter().any(|input| leads(&reached, *input))
         {
             reached.insert(step.output, None);
         }
     }
-    if let Some(gathered) = reached.get_mut(&result) {
-        *gathered = Some(cx.grad);
+    for (result, grad) in results.iter().zip(grads) {
+        if let Some(grad) = grad {
+            gather(e, &mut reached, *result, *grad)?;
+        }
     }
     for step in steps.iter().rev() {
         if let Some(Some(grad)) = reached.get(&step.output).copied() {
-            back(cx, step, grad, &mut reached)?;
+            back(e, operands, step, grad, &mut reached)?;
         }
     }
     Ok((0..operands.len()).map(|i| reached.get(&name(i)).copied().flatten()).collect())
@@ -196,25 +215,37 @@ fn leads(reached: &BTreeMap<ValueId, Option<ValueId>>, operand: Operand) -> bool
 
 /// Adds the gradients of one step's operands to what they have gathered.
 fn back(
-    cx: &mut Vjp<'_>,
+    e: &mut dyn Emit,
+    operands: &[Operand],
     step: &Step,
     grad: ValueId,
     reached: &mut BTreeMap<ValueId, Option<ValueId>>,
 ) -> Result<(), OpError> {
     let wanted: SmallVec<[bool; 3]> = step.inputs.iter().map(|i| leads(reached, *i)).collect();
     let inputs: SmallVec<[Operand; 3]> =
-        step.inputs.iter().map(|input| real(cx.inputs, *input)).collect();
+        step.inputs.iter().map(|input| real(operands, *input)).collect();
     let (op, output) = (&step.op, step.output);
-    let grads = vjp(Vjp { e: &mut *cx.e, op, inputs: &inputs, output, grad, wanted: &wanted })?;
+    let grads = vjp(Vjp { e: &mut *e, op, inputs: &inputs, output, grad, wanted: &wanted })?;
     for (operand, grad) in step.inputs.iter().zip(grads) {
-        if let (Operand::Value(v), Some(grad)) = (operand, grad)
-            && let Some(gathered) = reached.get_mut(v)
-        {
-            *gathered = Some(match *gathered {
-                Some(before) => cx.e.add(before, grad)?,
-                None => grad,
-            });
+        if let (Operand::Value(v), Some(grad)) = (operand, grad) {
+            gather(e, reached, *v, grad)?;
         }
+    }
+    Ok(())
+}
+
+/// Adds a gradient to what a value has gathered, if it gathers any.
+fn gather(
+    e: &mut dyn Emit,
+    reached: &mut BTreeMap<ValueId, Option<ValueId>>,
+    value: ValueId,
+    grad: ValueId,
+) -> Result<(), OpError> {
+    if let Some(gathered) = reached.get_mut(&value) {
+        *gathered = Some(match *gathered {
+            Some(before) => e.add(before, grad)?,
+            None => grad,
+        });
     }
     Ok(())
 }

@@ -84,12 +84,12 @@ static FILES: LazyLock<RwLock<Interner<&'static str>>> =
 static NAME_HASHES: [AtomicU64; MAX_DIM_NAMES] = [const { AtomicU64::new(0) }; MAX_DIM_NAMES];
 
 /// A writer that panicked cannot leave these tables half written, so a poisoned lock is still good.
-fn read<T>(lock: &RwLock<T>) -> std::sync::RwLockReadGuard<'_, T> {
+pub(crate) fn read<T>(lock: &RwLock<T>) -> std::sync::RwLockReadGuard<'_, T> {
     lock.read().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 /// As [`read`], to add to the table.
-fn write<T>(lock: &RwLock<T>) -> std::sync::RwLockWriteGuard<'_, T> {
+pub(crate) fn write<T>(lock: &RwLock<T>) -> std::sync::RwLockWriteGuard<'_, T> {
     lock.write().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 

@@ -10,6 +10,7 @@
 pub mod attr;
 pub mod backend;
 pub mod binary;
+pub mod body;
 pub mod canonical;
 pub mod config;
 pub mod data;
@@ -41,6 +42,7 @@ pub mod text;
 pub mod units;
 pub mod verify;
 
+pub use body::{Body, Builder, Scan};
 pub use data::{Element, HostTensor};
 pub use dtype::DType;
 pub use emit::Emit;

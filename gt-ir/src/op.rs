@@ -15,6 +15,7 @@ use crate::{
         Eigen, Extent, Fold, Groups, Order, Pad, Perm, Pool, Reduce, ReduceOne, Slice, Spectrum,
         Swap, Trailing, Triangle, Window,
     },
+    body::Scan,
     dtype::DType,
     emit::Emit,
     error::OpError,
@@ -23,8 +24,8 @@ use crate::{
     intern::fnv,
     operand::ValueId,
     rules::{
-        activation, attention, bits, derive, elementary, fold, grad as g, infer as ty, matrices,
-        normal, part, pool, scan, shard as sh, statistic, window,
+        activation, attention, bits, derive, elementary, fold, grad as g, infer as ty, loops,
+        matrices, normal, part, pool, scan, shard as sh, statistic, window,
     },
     shape::{Shape, Type},
 };
@@ -671,6 +672,12 @@ derived {
     /// A base with `src[..i..]` put at position `index[..i..]` of an axis: `scatter base, index,
     /// src`. Elements for the same position are added up.
     "scatter"     = Scatter(Axis), Gather,  Exactly(3), ty::scatter_add, Through,         Derived(part::scatter);
+    /// A loop that carries values from each round to the next: `scan carried.., scanned.., same..`,
+    /// as `lax.scan` of JAX. A round computes a body of the carried values, of a slice of each
+    /// scanned operand along its first axis, and of what is the same in all rounds. It gives the
+    /// values that are carried on, then a slice of each result that is stacked. The result of the
+    /// op is a line of the elements of all carried and all stacked results of one dtype.
+    "scan"        = Scan(Scan),  Gather,    Variadic,   loops::infer,   Rule(loops::scan_grad), Derived(loops::unroll) => Keeps;
 }
 }
 
@@ -705,6 +712,15 @@ impl Op {
     /// The op's name.
     pub const fn name(&self) -> &'static str {
         self.spec().name
+    }
+
+    /// The number of instructions that it stands for: those of all rounds of a loop, and 1 for any
+    /// other op.
+    pub fn work(&self) -> usize {
+        match self {
+            Op::Scan(scan) => scan.work(),
+            _ => 1,
+        }
     }
 
     /// The op on a part of its operands whose result has this type: an attribute that states the
@@ -791,7 +807,7 @@ mod tests {
         let without = OpKind::ALL.iter().copied().filter(without);
         assert!(without.clone().all(|kind| !kind.is_primitive()));
         let names: Vec<&str> = without.map(OpKind::name).collect();
-        assert_eq!(names, ["dropout", "index_copy", "scatter"]);
+        assert_eq!(names, ["dropout", "index_copy", "scatter", "scan"]);
     }
 
     #[test]

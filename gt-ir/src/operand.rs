@@ -6,6 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::{scalar::Scalar, shape::Type};
 
+/// The most operands of an instruction.
+pub const MAX_OPERANDS: usize = 1 << 12;
+
 /// The name of a value, unique within its session. Prints as `%3`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ValueId(pub u64);

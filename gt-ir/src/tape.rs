@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-pub use crate::operand::ValueId;
+pub use crate::operand::{MAX_OPERANDS, ValueId};
 use crate::{
     intern::Loc,
     op::{Op, Operand},
@@ -17,8 +17,6 @@ use crate::{
 
 /// The most entries of a tape that is read, as text or as bytes.
 pub const MAX_ENTRIES: usize = 1 << 20;
-/// The most operands of an instruction.
-pub const MAX_OPERANDS: usize = 1 << 12;
 /// The longest name of a value or of a signal, in bytes.
 pub const MAX_STRING: usize = 1 << 10;
 

@@ -12,6 +12,7 @@
 pub mod autocast;
 pub mod autograd;
 pub mod config;
+pub mod control;
 pub mod core;
 pub mod data;
 pub mod debug;
@@ -33,6 +34,7 @@ mod scope;
 pub mod session;
 pub mod signal;
 pub mod state;
+pub mod trainer;
 pub mod typed;
 
 // The name macros use for this crate, here as elsewhere.

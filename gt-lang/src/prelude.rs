@@ -1,8 +1,8 @@
 //! Everything a program needs: `use gt::prelude::*;`.
 //!
 //! Types and functions by their names; modules ([`functional`], [`linalg`], [`autograd`],
-//! [`debug`], [`io`], [`schedule`], [`signal`]) where PyTorch's users would write the module's name
-//! too. Names of a program's own come before those of a prelude.
+//! [`control`], [`debug`], [`io`], [`schedule`], [`signal`]) where PyTorch's users would write the
+//! module's name too. Names of a program's own come before those of a prelude.
 
 pub use crate::autocast::{autocast, no_autocast};
 pub use crate::config::{ShardConfig, SignalConfig, load_config, register_config};
@@ -30,12 +30,14 @@ pub use crate::optim::{
 };
 pub use crate::session::{Session, manual_seed};
 pub use crate::state::{StateDict, Stateful};
+pub use crate::trainer::Trainer;
 pub use crate::typed::{
     Bool, Create, Dim, Dyn, Float, Int, Kind, N, One, Random, Shape, StaticDim, StaticShape,
     Tensor, cat, stack,
 };
 pub use crate::{
-    T, autograd, debug, dims, distributions, fft, functional, init, io, linalg, shape, signal,
+    T, autograd, control, debug, dims, distributions, fft, functional, init, io, linalg, shape,
+    signal,
 };
 pub use gt_ir::{DType, HostTensor};
 pub use gt_macros::{Module, seq};

@@ -34,7 +34,7 @@ fn main() {
 }
 
 fn report() {
-    let Cluster { address, .. } = &Cluster::start();
+    let Cluster { address, .. } = &Cluster::start(1, &[]);
     let run = |clients: &[(&str, &str)]| -> Vec<String> {
         let start = |(role, priority): &(&str, &str)| child(&[role, address], priority);
         let children: Vec<Child> = clients.iter().map(start).collect();

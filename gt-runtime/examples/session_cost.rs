@@ -36,7 +36,7 @@ fn report() {
     measure("embedded", &mut program);
     drop(program);
 
-    let cluster = Cluster::start();
+    let cluster = Cluster::start(1, &[]);
     measure("over ipc", &mut Program::connect(&cluster.address));
 }
 

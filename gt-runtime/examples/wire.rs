@@ -42,7 +42,7 @@ type Row = (String, f64, &'static str);
 fn report(words: &[&str]) {
     let json = words.contains(&"--json");
     let wanted = |name: &str| words.iter().all(|word| *word == "--json") || words.contains(&name);
-    let cluster = Cluster::start();
+    let cluster = Cluster::start(1, &[]);
     let mut rows: Vec<Row> = Vec::new();
     if wanted("first") {
         rows.extend(first(&cluster));

@@ -254,9 +254,9 @@ impl<M: Clone + Weight> Connection<M> {
         self.greeted(now);
         let stream = packet.stream;
         match packet.body {
-            // A repeated hello is answered by the owner, and a state is asked for without a
-            // connection.
-            Body::Hello(_) | Body::Status(_) | Body::Events(_) => (),
+            // A repeated hello is answered by the owner, a state is asked for without a connection,
+            // and the shell of a worker has lanes.
+            Body::Hello(_) | Body::Status(_) | Body::Events(_) | Body::Lane(_) => (),
             Body::Welcome(welcome) => self.welcomed(welcome, out),
             Body::Refused(refusal) => self.end(Ending::Refused(refusal), out),
             Body::Bye { reason } => self.end(Ending::Bye(reason), out),

@@ -3,17 +3,17 @@
 //! Dispatcher, connections and worker cores are passive state behind one lock (`state`). A thread
 //! that brings an event handles it with all packets that follow from it: a thread that submits or
 //! reads (`session`), or an executor that reports (this file). Each worker has one thread for its
-//! executor, and one that waits for reads if it has a device. Packets are not encoded, and tensors
-//! are not copied on their way.
+//! executor, and one that waits for reads if it has a device. A thread that waits for a value does
+//! jobs of the executor (`post`). Packets are not encoded, and tensors are not copied on their way.
 //!
 //! A worker whose engine panics is lost, as a worker process is: reads of its values fail, and a
 //! new worker takes its place. `process` chooses the system of programs that name none.
 
+mod post;
 mod process;
 mod session;
 mod state;
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, Once, PoisonError};
 use std::task::Waker;
 
@@ -40,10 +40,10 @@ use crate::profile;
 use crate::tier::Tiers;
 use crate::wire::{FromWorker, Hello, Role};
 use crate::worker::capacity;
-use crate::worker::faults::panic_text;
-use crate::worker::jobs::{Assigned, Jobs};
+use crate::worker::jobs::Jobs;
 use crate::worker::reads::{Late, Tell};
 use crate::worker::{Executor, Job, WorkerEnd};
+use post::Post;
 use session::Embedded;
 use state::{State, Worker};
 
@@ -186,7 +186,10 @@ impl System {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        self.0.lock().workers.values().for_each(|worker| worker.queue.close());
+        let mut state = self.0.lock();
+        state.workers.values().for_each(|worker| worker.queue.close());
+        // The executor knows the system, which would otherwise live on with it.
+        state.post = None;
     }
 }
 
@@ -249,9 +252,13 @@ impl Shared {
 
     /// As [`with`](Shared::with), after waiting until the session has room.
     fn when_roomy(&self, peer: PeerId, act: impl FnOnce(&mut Session)) {
-        let full = |state: &mut State| state.sessions.get(&peer).is_some_and(Session::is_full);
-        let mut state =
-            self.moved.wait_while(self.lock(), full).unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.lock();
+        while state.sessions.get(&peer).is_some_and(Session::is_full) {
+            state.post.iter().for_each(|post| post.jobs.leave());
+            state.n_waiting += 1;
+            state = self.moved.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state.n_waiting -= 1;
+        }
         if let Some(session) = state.sessions.get_mut(&peer) {
             act(session);
             state.settle(peer);
@@ -265,14 +272,11 @@ impl Shared {
         };
         let engine =
             (self.engine)(n).map_err(|e| RunError { hint: e.hint(), ..cannot(e.message()) })?;
-        let (peer, executor, queue) = self.join(engine);
+        let post = self.join(engine);
+        let peer = post.peer;
         let shared = self.clone();
         let work = move || {
-            let ended = catch_unwind(AssertUnwindSafe(|| shared.work(peer, executor, &queue)));
-            let ended = ended.unwrap_or_else(|panic| {
-                Some(format!("its engine panicked: {}", panic_text(&*panic)))
-            });
-            if let Some(why) = ended {
+            if let Some(why) = shared.work(&post) {
                 shared.lose(peer, &why);
                 // Without a new worker, reads fail with an error that says so.
                 let _ = shared.start_worker(n);
@@ -286,7 +290,8 @@ impl Shared {
     }
 
     /// Registers a worker with the dispatcher.
-    fn join(self: &Arc<Self>, engine: Box<dyn Engine>) -> (PeerId, Executor, Arc<Jobs>) {
+    fn join(self: &Arc<Self>, engine: Box<dyn Engine>) -> Arc<Post> {
+        let is_helped = self.n_workers == 1 && !engine.is_bound_to_a_thread();
         let capacity = capacity(&engine.info());
         let mut state = self.lock();
         let (peer, queue) = (state.new_peer(), Arc::new(Jobs::new()));
@@ -300,24 +305,11 @@ impl Shared {
         Shared::release(state);
         let tell = self.later(peer, queue.clone());
         let executor = Executor::new(engine, &name, self.tiers.plans, self.log.clone(), tell);
-        (peer, executor, queue)
-    }
-
-    /// The work of an executor's thread. Returns the reason if its worker is lost.
-    fn work(&self, peer: PeerId, mut executor: Executor, queue: &Jobs) -> Option<String> {
-        let mut reports = Vec::new();
-        let mut next = queue.next();
-        while let Some(Assigned(life, job)) = next {
-            let ran = executor.run(life, job, queue, &mut reports);
-            if !reports.is_empty() {
-                self.report(peer, reports.drain(..));
-                if executor.failure().is_some() {
-                    break;
-                }
-            }
-            next = queue.settle_and_next(life, ran);
+        let post = Arc::new(Post::new(peer, queue, executor));
+        if is_helped {
+            self.lock().post = Some(post.clone());
         }
-        executor.failure().map(|why| format!("its device failed: {why}"))
+        post
     }
 
     /// Sends a worker's reports.
@@ -327,8 +319,11 @@ impl Shared {
             reports.for_each(|report| worker.end.report(clock::now(), report));
             state.settle(peer);
         }
+        let is_awaited = state.n_waiting > 0;
         Shared::release(state);
-        self.moved.notify_all();
+        if is_awaited {
+            self.moved.notify_all();
+        }
     }
 
     /// The function that answers reads that had to wait for the device. If the device is lost, it
@@ -347,8 +342,9 @@ impl Shared {
     fn lose(&self, peer: PeerId, why: &str) {
         let mut state = self.lock();
         if let Some(mut worker) = state.workers.remove(&peer) {
+            state.post = None;
             let bye = worker.end.close(why.to_owned());
-            state.bring(Event::Packet(peer, bye));
+            state.bring(clock::now(), Event::Packet(peer, bye));
             state.settle(peer);
         }
         Shared::release(state);

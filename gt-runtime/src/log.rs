@@ -319,6 +319,19 @@ pub(crate) fn header(format: Format) -> String {
     }
 }
 
+/// A line that is no event, but tells readers of the lines something.
+#[must_use]
+pub fn remark(format: Format, text: &str) -> String {
+    match format {
+        Format::Seed | Format::Tape => format!("# {text}\n"),
+        Format::Json => {
+            let mut line = String::from("{\"note\":");
+            line::quoted(&mut line, format_args!("{text}"));
+            line + "}\n"
+        }
+    }
+}
+
 /// Lines of the log that stay together.
 #[derive(Debug)]
 pub struct LogEntry<'a> {

@@ -139,5 +139,5 @@ fn embedded_peers_come_and_go() {
 /// Sessions live on several workers, in all kinds of weather.
 #[test]
 fn members_of_gangs_need_each_other() {
-    run_seeds(100, Profile::gangs);
+    run_seeds(120, Profile::gangs);
 }

@@ -72,10 +72,16 @@ impl<T> Slot<T> {
         task
     }
 
+    /// Whether the answer has arrived.
+    #[must_use]
+    pub fn is_filled(&self) -> bool {
+        self.0.there.load(Ordering::Acquire)
+    }
+
     /// Waits for the answer and takes it. None if it was taken before.
     #[must_use]
     pub fn wait(&self) -> Option<T> {
-        spin_until(|| self.0.there.load(Ordering::Acquire));
+        spin_until(|| self.is_filled());
         let mut held = self.lock();
         while !self.0.there.load(Ordering::Relaxed) {
             held.sleeping = true;

@@ -29,7 +29,7 @@ pub use order::Order;
 pub use routine::{
     Arrival, Literal, MAX_ROUTINE, Name, Performance, Performed, Receiver, Routine, Step,
 };
-pub use sibling::{Destination, Door, Parcel};
+pub use sibling::{Destination, Door, LaneMessage, Meeting, Parcel};
 pub use status::{
     Counts, Events, LinkStatus, SessionStatus, Status, Totals, Traffic, Work, WorkerStatus,
 };
@@ -40,13 +40,15 @@ use crate::ids::Incarnation;
 use serde::{Deserialize, Serialize};
 
 /// The version of this module. Peers of another version are refused.
-pub const PROTOCOL: u32 = 18;
+pub const PROTOCOL: u32 = 19;
 /// The most bytes of tensor data in one packet.
 pub const MAX_CHUNK: usize = 1 << 20;
 /// The most bytes of the events in one packet.
 pub const MAX_EVENTS: usize = 512 << 10;
 /// The most bytes of a packet without its chunk.
 pub const MAX_HEAD: usize = 8 << 20;
+/// The most bytes of the packet of a piece on a lane, without the piece.
+pub const MAX_PIECE_HEAD: usize = 4 << 10;
 /// The most entries of one tape.
 pub const MAX_ENTRIES: usize = 1 << 16;
 /// The first number of the values and requests that the dispatcher names itself. Clients count from
@@ -119,6 +121,8 @@ pub enum Body<M = Message> {
     },
     /// Asks for an acknowledgement, because an earlier one with credit may be lost.
     Ping,
+    /// What two workers say about the lane beside their road.
+    Lane(Box<LaneMessage>),
     /// The sender has closed the connection.
     Bye {
         /// The reason, for users.

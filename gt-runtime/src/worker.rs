@@ -12,6 +12,11 @@ pub(crate) mod faults;
 pub mod job;
 pub mod jobs;
 mod known;
+#[cfg(all(feature = "cluster", feature = "torch", target_os = "linux"))]
+mod lanes;
+#[cfg(all(feature = "cluster", not(all(feature = "torch", target_os = "linux"))))]
+#[path = "worker/lanes/none.rs"]
+mod lanes;
 pub mod line;
 mod memory;
 pub mod plans;
@@ -24,6 +29,8 @@ pub mod roads;
 pub mod serve;
 pub(crate) mod siblings;
 mod table;
+#[cfg(feature = "cluster")]
+pub mod wanted;
 
 pub use self::core::Core;
 pub(crate) use end::WorkerEnd;

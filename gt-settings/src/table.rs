@@ -34,6 +34,7 @@ pub const SETTINGS: &[Setting] = &[
     row(["device", "GT_DEVICE", "--device"], ["cuda:0", "the engine's first", "the device of the engine: `cpu`, `cuda`, `cuda:N`, several with commas, or `all`"]),
     row(["", "GT_KEYS", ""], ["FOLDER", "`gt` in the user's configuration folder", "the folder of keys, and of `gt.toml`"]),
     row(["insecure", "GT_INSECURE", "--insecure"], ["1", "0", "connections over tcp without encryption and keys, to a server with `--insecure`"]),
+    row(["road", "GT_ROAD", ""], ["sockets", "auto", "how a worker process sends large values to another one, in a build with libtorch: `sockets`; `gloo`, lanes of libtorch wherever nothing has to be encrypted; or `auto`, lanes where they are faster (the page on engines has more)"]),
     row(["workers", "GT_WORKERS", "--workers"], ["N", "one for each device", "the number of workers inside the process, where no server is used; they share its threads and memory"]),
     row(["priority", "GT_PRIORITY", ""], ["high", "normal", "how much of a worker's time the program gets beside others on a server: `low` (2), `normal` (10), `high` (50), or a weight from 1 to 100; a server may limit it (`gt-cli server --max-priority`)"]),
     row(["config", "GT_CONFIG", "--config"], ["FILE", "none", "a configuration file (YAML): how to spread the work of each signal, and the workers to ask for"]),

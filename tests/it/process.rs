@@ -33,6 +33,10 @@ fn build() -> PathBuf {
         ("torch", cfg!(feature = "torch")),
         ("cuda", cfg!(feature = "cuda")),
         ("otel", cfg!(feature = "otel")),
+        ("audio", cfg!(feature = "audio")),
+        ("images", cfg!(feature = "images")),
+        ("parquet", cfg!(feature = "parquet")),
+        ("tokenizers", cfg!(feature = "tokenizers")),
     ];
     for (feature, _) in features.iter().filter(|(_, wanted)| *wanted) {
         cargo.args(["--features", feature]);
@@ -99,6 +103,7 @@ impl Finished {
     }
 }
 
+#[derive(Clone, Copy, PartialEq)]
 enum Stream {
     Stdout,
     Stderr,
@@ -109,6 +114,8 @@ pub(crate) struct Process {
     name: String,
     child: Child,
     lines: Receiver<(Stream, String)>,
+    /// Lines of one stream that came before the latest expected line of the other stream.
+    passed: Vec<(Stream, String)>,
     stdout: String,
     stderr: String,
 }
@@ -146,20 +153,36 @@ impl Process {
             each_line(stderr, |line| drop(also.send((Stream::Stderr, line))))
         });
         let name = format!("{path} {}", words.join(" "));
-        Process { name, child, lines, stdout: String::new(), stderr: String::new() }
+        let (stdout, stderr) = (String::new(), String::new());
+        Process { name, child, lines, passed: Vec::new(), stdout, stderr }
     }
 
-    /// Waits for a line that contains `words`, and returns it.
+    /// Waits for a line that contains `words`, and returns it. Lines before it on the same stream
+    /// are passed over for good. The two streams have no order between them, so that lines of the
+    /// other stream can still be waited for.
     #[track_caller]
     pub(crate) fn until(&mut self, words: &str) -> String {
+        let found = self.passed.iter().position(|(_, line)| line.contains(words));
+        let at = found.unwrap_or_else(|| self.read_until(words));
+        let (stream, line) = self.passed[at].clone();
+        let mut place = 0..;
+        self.passed.retain(|(of, _)| place.next() > Some(at) || *of != stream);
+        line
+    }
+
+    /// Reads to a line that contains `words`. Returns its place among the lines passed over.
+    #[track_caller]
+    fn read_until(&mut self, words: &str) -> usize {
         loop {
             match self.next_line() {
-                Some(line) if line.contains(words) => return line,
-                Some(_) => {}
+                Some((stream, line)) => self.passed.push((stream, line)),
                 None => panic!(
                     "{} ended without saying `{words}`:\n{}\n{}",
                     self.name, self.stdout, self.stderr
                 ),
+            }
+            if self.passed.last().is_some_and(|(_, line)| line.contains(words)) {
+                return self.passed.len() - 1;
             }
         }
     }
@@ -220,17 +243,16 @@ impl Process {
 
     /// The next line of either stream, or `None` at the end of both.
     #[track_caller]
-    fn next_line(&mut self) -> Option<String> {
+    fn next_line(&mut self) -> Option<(Stream, String)> {
         match self.lines.recv_timeout(PATIENCE) {
             Ok((stream, line)) => {
-                let text = if matches!(stream, Stream::Stdout) {
-                    &mut self.stdout
-                } else {
-                    &mut self.stderr
+                let text = match stream {
+                    Stream::Stdout => &mut self.stdout,
+                    Stream::Stderr => &mut self.stderr,
                 };
                 text.push_str(&line);
                 text.push('\n');
-                Some(line)
+                Some((stream, line))
             }
             Err(RecvTimeoutError::Disconnected) => None,
             Err(RecvTimeoutError::Timeout) => {

@@ -1,6 +1,8 @@
 //! Networks train on several workers as on one, in all forms of parallelism, and two runs have the
 //! same bits.
 
+#[cfg(all(feature = "torch", target_os = "linux"))]
+mod lanes;
 mod machines;
 mod nets;
 mod processes;

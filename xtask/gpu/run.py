@@ -5,7 +5,7 @@ Needs an NVIDIA GPU with driver 580 or later, and a Python with torch 2.11 for C
 beside this file use the libraries of this torch. Nothing is installed and nothing leaves the machine.
 
     python3 run.py                      everything, in some minutes
-    python3 run.py --only tests         or bench
+    python3 run.py --only tests         or checks (the tests under a memory checker), or bench
     python3 run.py --works mlp_small,gpt --seconds 2
     python3 run.py --json               prints the report as JSON as well
 
@@ -25,13 +25,14 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 TORCH, CUDA, DRIVER = "2.11.", "13.", 13000
 PEERS = {"eager": "PyTorch eager", "compile": "torch.compile", "reduce-overhead": "torch.compile, CUDA graphs"}
 RESULT = re.compile(r"^test (\S+) \.\.\. (ok|FAILED|ignored)", re.M)
-TEST_SECONDS, WARM_UP_SECONDS, BLOCK_SECONDS = 1800, 900, 300
+WARM_UP_SECONDS, BLOCK_SECONDS = 900, 300
 
 
 class Unfit(Exception):
@@ -95,25 +96,43 @@ def output(words, env):
     return done.stdout or done.stderr
 
 
-def tests(program, env, before=(), names=()):
-    """Runs one test program. Returns the counts, and the output of a failure."""
-    label = " ".join([*(Path(word).name for word in before), program.name])
-    print(f"testing: {label}", file=sys.stderr, flush=True)
-    start = time.monotonic()
-    words = [*before, str(program), "--show-output", *names]
+def listed(program, env, names):
+    """The tests of a program whose names contain one of these, or all."""
+    words = [str(program), "--list", "--format", "terse", *names]
+    said = subprocess.run(words, env=env, capture_output=True, text=True, timeout=120)
+    return [line.removesuffix(": test") for line in said.stdout.splitlines() if line.endswith(": test")]
+
+
+def alone(program, name, env, before, seconds):
+    """Runs one test in a process of its own. So kernels of several tests are compiled at the same time."""
+    words = [*before, str(program), "--show-output", "--exact", name]
     done = subprocess.Popen(words, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
+    start = time.monotonic()
     try:
-        said, _ = done.communicate(timeout=TEST_SECONDS)
+        said, _ = done.communicate(timeout=seconds)
         status = done.returncode
     except subprocess.TimeoutExpired:
         done.kill()
-        said, status = f"{done.communicate()[0]}\nstopped after {TEST_SECONDS} s", -1
-    found = RESULT.findall(said)
-    named = {state: [name for name, s in found if s == state] for state in ("ok", "FAILED", "ignored")}
-    skipped = sorted({line.strip() for line in said.splitlines() if line.strip().startswith("skipped:")})
+        said, status = f"{done.communicate()[0]}\nstopped after {seconds} s", -1
+    states = {state for _, state in RESULT.findall(said)}
+    state = "ignored" if states == {"ignored"} else "ok" if status == 0 and states == {"ok"} else "FAILED"
+    return name, state, f"{said}\n{name}: {time.monotonic() - start:.1f} s\n"
+
+
+def tests(program, env, args, before=(), names=()):
+    """Runs the tests of a program. Their output goes to a file. Returns the counts, and the end of the output of failures."""
+    label = " ".join([*(Path(word).name for word in before), program.name])
+    print(f"testing: {label}", file=sys.stderr, flush=True)
+    start = time.monotonic()
+    with ThreadPoolExecutor(max(1, (os.cpu_count() or 1) // 2)) as pool:
+        done = list(pool.map(lambda name: alone(program, name, env, before, args.test_seconds), listed(program, env, names)))
+    (args.out / f"{label.replace(' ', '-').replace('/', '-')}.log").write_text("".join(said for _, _, said in done))
+    named = {state: [name for name, s, _ in done if s == state] for state in ("ok", "FAILED", "ignored")}
+    lines = [line.strip() for _, _, said in done for line in said.splitlines()]
+    skipped = sorted({line for line in lines if line.startswith("skipped:")})
     # This machine has a GPU, so a test that does not find it is a failure.
     idle = any("no CUDA device" in why for why in skipped)
-    good = status == 0 and bool(found) and not idle
+    good = bool(done) and not named["FAILED"] and not idle
     row = {
         "program": label,
         "ok": good,
@@ -123,13 +142,13 @@ def tests(program, env, before=(), names=()):
         "seconds": round(time.monotonic() - start, 1),
     }
     if not good:
-        row["said"] = said[-8000:]
+        row["said"] = "".join(said[-3000:] for _, state, said in done if state == "FAILED")[:12000]
     print(f"  {row['passed']} passed, {len(row['failed'])} failed, {row['seconds']} s", file=sys.stderr, flush=True)
     return row
 
 
 # The tests of a program that use a GPU; all of its tests if it is not listed here. The other tests ran where the programs were
-# built. They must not run in the same process, because libtorch has to be initialized for CUDA before any other use.
+# built.
 SUITES = {
     "gt-compiler-unit": ["cuda::tests::", "cuda::driver::", "cuda::ffi::", "cuda::load::", "cuda::nvrtc::", "nvrtc_takes_them"]
 }
@@ -151,18 +170,26 @@ def sanitizer():
     return shutil.which("compute-sanitizer", path=path)
 
 
-def all_tests(env):
-    programs = sorted((HERE / "tests").iterdir())
-    rows = [tests(program, env, names=SUITES.get(program.name, ())) for program in programs]
+def programs():
+    return sorted((HERE / "tests").iterdir())
+
+
+def all_tests(env, args):
+    for program in programs():
+        yield tests(program, env, args, names=SUITES.get(program.name, ()))
+
+
+def all_checks(env, args):
     checker = sanitizer()
     if checker is None:
         print("compute-sanitizer is not installed: its checks are skipped", file=sys.stderr)
-        return rows
+        return
     for tool, (flags, chosen) in CHECKS.items():
         before = [checker, "--tool", tool, "--error-exitcode", "9", *flags]
         checked = dict(env, GT_CUDA_MEMCHECK="1") if tool == "memcheck" else env
-        rows += [tests(p, checked, before, chosen[p.name]) for p in programs if p.name in chosen]
-    return rows
+        for program in programs():
+            if program.name in chosen:
+                yield tests(program, checked, args, before, chosen[program.name])
 
 
 class Paced:
@@ -191,8 +218,9 @@ class Paced:
             said[key]
             return said
         except (ValueError, KeyError):
-            last = Path(self.log).read_text().strip().splitlines()[-6:]
-            raise RuntimeError("\n".join(last) or f"it printed `{line.strip()}` where `{key}` was expected") from None
+            said = Path(self.log).read_text().strip().splitlines()
+            said = said if len(said) <= 12 else said[:6] + [".."] + said[-6:]
+            raise RuntimeError("\n".join(said) or f"it printed `{line.strip()}` where `{key}` was expected") from None
 
     def device_bytes(self):
         """The GPU memory of the process by the driver: its context, and its peak, because allocators keep memory."""
@@ -236,9 +264,13 @@ def measured(work, args, env, log):
     ours = [str(HERE / "gt-cli"), "bench", "--engine", "torch", "--device", args.device, "--paced", work]
     theirs = {p: [sys.executable, str(HERE / "works_torch.py"), p, work] for p in PEERS}
     row, running = {"work": work}, {}
-    for name, words in {"gt": ours, **theirs}.items():
+    # Programs compile and warm up beside each other.
+    with ThreadPoolExecutor() as pool:
+        all_words = {"gt": ours, **theirs}
+        started = {n: pool.submit(Paced, words, env, log.with_suffix(f".{work}.{n}.log")) for n, words in all_words.items()}
+    for name, program in started.items():
         try:
-            running[name] = Paced(words, env, log)
+            running[name] = program.result()
         except (RuntimeError, OSError) as error:
             row[name] = {"error": str(error)}
     for n in range(args.rounds):
@@ -258,7 +290,8 @@ def measured(work, args, env, log):
     return row
 
 
-def bench(args, env, log):
+def bench(args, env, log, save):
+    """Measures all works, and calls `save` with what there is after each."""
     listed = output([str(HERE / "gt-cli"), "bench", "--list", "--json"], env)
     works = [json.loads(line)["work"] for line in listed.splitlines() if line.startswith("{")]
     rows = []
@@ -268,7 +301,7 @@ def bench(args, env, log):
         numerics = os.environ.get("GT_NUMERICS", "approximate")
         rows.append(measured(work, args, dict(env, GT_PEERS_DEVICE=args.device, GT_NUMERICS=numerics), log))
         print(f"  {line(rows[-1])}", file=sys.stderr, flush=True)
-    return rows
+        save(rows)
 
 
 # The bandwidth of a copy within the GPU by PyTorch, timed by events: bytes read and written per second.
@@ -402,9 +435,10 @@ def page(report):
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--only", choices=["tests", "bench"])
+    parser.add_argument("--only", choices=["tests", "checks", "bench"])
     parser.add_argument("--device", default="cuda:0")
     parser.add_argument("--works", default="", help="names of works, separated by commas [all]")
+    parser.add_argument("--test-seconds", type=int, default=900, help="the time after which a test is stopped")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=0.5, help="length of a turn")
     parser.add_argument("--out", type=Path, default=Path("."), help="folder of the report")
@@ -438,15 +472,25 @@ def main():
         report["doctor"] = json.loads(output([str(HERE / "gt-cli"), "doctor", "--json"], env))
     except ValueError:
         report["doctor"] = None
-    if args.only != "bench":
-        report["tests"] = all_tests(env)
-    if args.only != "tests":
-        report["copy_bytes_s"] = copy_bandwidth(args, env)
-        report["bench"] = bench(args, env, args.out / "bench.log")
+
+    def save(**found):
+        """Writes what there is so far: a run that is stopped leaves it behind."""
+        report.update(found)
         report["bars"] = bars(report)
-    report["ok"] = not failures(report)
-    (args.out / "report.json").write_text(json.dumps(report, indent=1))
-    (args.out / "report.md").write_text(page(report))
+        report["ok"] = not failures(report)
+        (args.out / "report.json").write_text(json.dumps(report, indent=1))
+        (args.out / "report.md").write_text(page(report))
+
+    save()
+    rows = []
+    for kind, every in (("tests", all_tests), ("checks", all_checks)):
+        if args.only in (None, kind):
+            for row in every(env, args):
+                rows.append(row)
+                save(tests=rows)
+    if args.only in (None, "bench"):
+        save(copy_bytes_s=copy_bandwidth(args, env))
+        bench(args, env, args.out / "bench.log", lambda rows: save(bench=rows))
     print(json.dumps(report) if args.json else f"\n{page(report)}\nwritten: {args.out / 'report.md'}")
     return 0 if report["ok"] else 1
 

@@ -21,8 +21,9 @@ def learning(compiled, loss, optimizer):
     loss, update = compiled(loss), compiled(optimizer.step)
 
     def step():
-        value = loss()
+        # Gradients may lie in the memory of a graph that the next line replays.
         optimizer.zero_grad()
+        value = loss()
         value.backward()
         update()
         return value.item()

@@ -43,6 +43,7 @@ def waited(prepare):
         begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
 
         def to_its_end():
+            torch.compiler.cudagraph_mark_step_begin()
             begin.record()
             step()
             end.record()

@@ -16,8 +16,12 @@ use std::path::{Path, PathBuf};
 /// The largest size of the folder in bytes, so that it is easy to copy.
 const MOST: u64 = 60_000_000;
 /// The scripts that are copied unchanged.
-const SCRIPTS: [&str; 3] =
-    ["xtask/gpu/run.py", "xtask/peers/works_torch.py", "xtask/peers/pace.py"];
+const SCRIPTS: [&str; 4] = [
+    "xtask/gpu/run.py",
+    "xtask/peers/works_torch.py",
+    "xtask/peers/layers_torch.py",
+    "xtask/peers/pace.py",
+];
 /// The packages and features of each command, always the same, so that nothing is built twice.
 const CHOICE: [&str; 7] =
     ["--release", "-p", "gt-cli", "-p", "gt-compiler", "--features", "gt-cli/cuda"];

@@ -56,7 +56,7 @@ enum Chore {
     /// Make the pictures of README.md and the guide anew (optimized build)
     Pictures(pictures::PicturesArgs),
     /// Build the user guide into target/guide and check its links
-    Guide,
+    Guide(guide::GuideArgs),
     /// Run the tests and update every snapshot and expectation; review `git diff` afterwards
     Bless,
     /// Build an archive for machines without Rust: the stripped program, completions, pages for
@@ -111,7 +111,7 @@ fn run(chore: Chore) -> Result<()> {
         Chore::Docs => documents(),
         Chore::Egraph => egraph_page::write(&root()),
         Chore::Pictures(args) => pictures::pictures(&args),
-        Chore::Guide => guide::guide(),
+        Chore::Guide(args) => guide::guide(&args),
         Chore::Bless => bless(),
         Chore::Dist(args) => dist::dist(&args),
         Chore::Libtorch(args) => libtorch::libtorch(&args),
@@ -123,9 +123,14 @@ fn run(chore: Chore) -> Result<()> {
     }
 }
 
+/// The features of readers of other programs' data, which are off by default.
+pub(crate) const READERS: &str = "audio,images,parquet,tokenizers";
+
 /// The whole check, cheapest parts first. Lints and documentation share the artefacts of `cargo
 /// check`, and the tests are built once. All crates are therefore compiled twice, without and with
-/// code generation; the last steps compile the crates that use libtorch once more.
+/// code generation; the last steps compile the crates that use libtorch once more. All tests are
+/// with the readers of other programs' data; the first lints, the smallest GT and the dependent are
+/// without.
 fn test() -> Result<()> {
     let steps: [(&str, &dyn Fn() -> Result<()>); 12] = [
         ("format", &|| format(true)),
@@ -143,20 +148,21 @@ fn test() -> Result<()> {
             let all = ["package", "--workspace", "--exclude", "xtask", "--exclude", "gt-opinfo"];
             cargo(&all).args(&["--no-verify", "--allow-dirty", "--quiet"]).run()
         }),
-        ("tests", &|| cargo(&["test", "--workspace"]).env("INSTA_UPDATE", "no").run()),
+        ("tests", &|| {
+            let all = cargo(&["test", "--workspace", "--features", READERS]);
+            all.env("INSTA_UPDATE", "no").run()
+        }),
         ("a dependent", &dependent),
         ("random programs", &|| {
             // Names the whole workspace, because a smaller choice has other features to build.
-            cargo(&["test", "--workspace", "--test", "it", "as_many_random_programs"])
+            cargo(&["test", "--workspace", "--features", READERS])
+                .args(&["--test", "it", "as_many_random_programs"])
                 .env("GT_REPLAY_SECONDS", "20")
                 .run()
         }),
-        ("documentation", &|| {
-            cargo(&["doc", "--workspace", "--no-deps", "--quiet"])
-                .env("RUSTDOCFLAGS", "-D warnings -A rustdoc::private-intra-doc-links")
-                .run()
-        }),
-        ("guide", &guide::guide),
+        ("documentation", &guide::documentation),
+        // With the pages that the step before has made.
+        ("guide", &|| guide::guide(&guide::GuideArgs { api: true })),
         ("libtorch", &with_libtorch),
         ("pytorch's samples", &opinfo::bounded),
     ];
@@ -197,7 +203,7 @@ fn with_libtorch() -> Result<()> {
         None => step,
     };
     let lints = cargo(&["clippy", "--workspace", "--all-targets", "--quiet"]);
-    let features = format!("{feature},otel");
+    let features = format!("{feature},otel,{READERS}");
     with(lints).args(&["--features", &features, "--", "-D", "warnings"]).run()?;
     let targets = ["--lib", "--test", "it", "--test", "torch", "--test", "cuda"];
     let targets = if feature == "cuda" { &targets[..] } else { &targets[..5] };

@@ -6,6 +6,7 @@ use gt_compiler::Options;
 use gt_ir::signal::Signals;
 use gt_runtime::log::{DETAIL, Detail, FORMAT, Format, SIZE, Size};
 use gt_runtime::priority::Priority;
+use gt_runtime::worker::wanted::Wanted;
 use gt_settings::{Odd, Origin, SETTINGS};
 use std::path::Path;
 
@@ -17,6 +18,7 @@ const CHECKS: &[(&str, Check)] = &[
     (gt_runtime::embedded::CONNECT, system::reach),
     (gt_runtime::doors::VARIABLE, keys),
     (gt_runtime::doors::INSECURE, insecure),
+    (gt_runtime::worker::wanted::ROAD, road),
     (gt_runtime::embedded::WORKERS, workers),
     (gt_runtime::priority::PRIORITY, priority),
     (gt_lang::config::CONFIG, config),
@@ -67,6 +69,10 @@ fn workers(value: &str) -> Option<Finding> {
     let n: Option<usize> = value.trim().parse().ok();
     let what = format!("GT_WORKERS={value} is not a number of workers");
     n.is_none_or(|n| n == 0).then(|| Finding::trouble(what, "GT_WORKERS=1, or unset it"))
+}
+
+fn road(_: &str) -> Option<Finding> {
+    Wanted::from_environment().err().map(|error| Finding::of("GT_ROAD", &error))
 }
 
 fn priority(value: &str) -> Option<Finding> {

@@ -34,6 +34,12 @@ struct Head {
     began_ns: u128,
 }
 
+/// A line that is no event.
+#[derive(Deserialize)]
+struct Remark {
+    note: String,
+}
+
 /// The side of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -78,7 +84,6 @@ impl Trace {
     /// There are a few notes at most.
     fn note(&mut self, text: &str) {
         if self.notes.len() < MAX_NOTES {
-            let text = text.trim_start_matches(['#', ' ']).trim_end();
             let plain = |c: char| if c.is_control() { '?' } else { c };
             self.notes.push(text.chars().take(MAX_NOTE).map(plain).collect());
         }
@@ -128,8 +133,10 @@ fn file(path: &Path, trace: &mut Trace) -> Result<(u128, usize)> {
     loop {
         let n = lines.n + 1;
         let Some(line) = lines.next()? else { break };
-        if line.starts_with(b"#") {
-            trace.note(&String::from_utf8_lossy(line));
+        if line.starts_with(b"{\"note\":")
+            && let Ok(remark) = serde_json::from_slice::<Remark>(line)
+        {
+            trace.note(&remark.note);
             continue;
         }
         let is_whole = line.ends_with(b"\n");

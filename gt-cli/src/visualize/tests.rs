@@ -180,7 +180,7 @@ fn whatever_is_cut_flipped_or_mixed_in_a_trace_is_drawn_or_an_error() {
 
 #[test]
 fn a_file_writes_nothing_on_a_terminal_but_text() {
-    let text = own() + "# \u{1b}]0;owned\u{7} 3 events are missing\n";
+    let text = own() + "{\"note\":\"\\u001b]0;owned\\u0007 3 events are missing\"}\n";
     let trace = traced("terminal", text).unwrap();
     assert_eq!(trace.notes, ["?]0;owned? 3 events are missing"]);
     let cut = [own().as_bytes(), b"{\"seq\":1,\"name\":\"\xe2\x82"].concat();

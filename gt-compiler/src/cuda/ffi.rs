@@ -10,7 +10,7 @@ use std::ffi::{CStr, CString, c_char, c_void};
 
 use libloading::os::unix::Library;
 
-use super::load;
+use super::{gate, load};
 use crate::error::EngineError;
 
 /// Why a call failed, in the words of libtorch or CUDA.
@@ -196,9 +196,10 @@ pub(super) struct Shim {
 /// method around it says.
 macro_rules! call {
     ($shim:expr, $name:ident($($argument:expr),*)) => {{
+        static FIRST: std::sync::Once = std::sync::Once::new();
         // SAFETY: see `functions!` for the types; pointers are those of locals, slices or `Pinned`
         // alive during the call, handles the shim's own.
-        let status = unsafe { ($shim.functions.$name)($($argument),*) };
+        let status = gate::during(&FIRST, || unsafe { ($shim.functions.$name)($($argument),*) });
         $shim.result(status)
     }};
 }

@@ -1,7 +1,8 @@
 //! CUDA: the devices of this machine, and what an engine needs of one.
 //!
 //! `driver` asks which devices there are; `gpu` is one of them as the executor sees it. Under it,
-//! `load` loads the C++ shim over libtorch, `ffi` calls it, `resources` owns what it lends;
+//! `load` loads the C++ shim over libtorch, `ffi` calls it, through the `gate` that closes when the
+//! process ends, `resources` owns what it lends;
 //! `staging` copies between host and device, `product` maps matrix products to cuBLAS and
 //! `attention` attention to libtorch's, `loader` makes kernels: `source` writes them as CUDA C++
 //! and `nvrtc` compiles them. Nothing here is touched until somebody asks for a CUDA device.
@@ -12,6 +13,11 @@ mod attention;
 mod driver;
 #[cfg(feature = "cuda")]
 mod ffi;
+#[cfg_attr(
+    not(any(test, feature = "cuda")),
+    expect(dead_code, reason = "only devices call CUDA's libraries")
+)]
+mod gate;
 #[cfg(feature = "cuda")]
 mod gpu;
 #[cfg(feature = "cuda")]

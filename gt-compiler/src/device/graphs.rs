@@ -9,7 +9,7 @@
 //!
 //! This file decides; `replay` talks to the device.
 
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
 use gt_ir::Scalar;
 use smallvec::SmallVec;
@@ -251,23 +251,47 @@ impl<G: Gpu> Captured<G> {
     /// is written and not needed afterwards: not one that is a result itself, since what is handed
     /// out then is the input's block.
     fn conflict(&self, memory: &Memory<G>, plan: &Plan, inputs: &[&Value]) -> Option<BufferId> {
-        // A run that may yet fail on its data has to leave its inputs as they are.
-        let may_fail = memory.needs_check(plan, inputs);
-        let is_result =
-            |i: usize| plan.layout.found.iter().any(|f| matches!(f, Found::Given(n) if *n == i));
-        let gives_up = |i: usize, block: &Arc<G::Block>| {
-            !may_fail
-                && !is_result(i)
-                && plan.donated[i]
-                && is_sole(inputs[i])
-                && !matches!(self.feeds[i], Feed::Bound { .. })
-                && memory.resident(inputs[i]).is_ok_and(|held| Arc::ptr_eq(&held.block, block))
-        };
+        let mut given: Option<HashMap<*const G::Block, usize>> = None;
         plan.layout.made.iter().zip(&self.outs).find_map(|(made, out)| {
             let Out::Lent(block) = out else { return None };
             let others = Arc::strong_count(block) - 1;
-            let given = || (0..inputs.len()).filter(|&i| gives_up(i, block)).count();
-            (others > 0 && others > given()).then_some(made.buffer)
+            if others == 0 {
+                return None;
+            }
+            let given = given.get_or_insert_with(|| self.given_up(memory, plan, inputs));
+            let n_given = given.get(&Arc::as_ptr(block)).copied().unwrap_or(0);
+            (others > n_given).then_some(made.buffer)
         })
+    }
+
+    /// The blocks that inputs give up before results are made in them, and how many inputs do.
+    fn given_up(
+        &self,
+        memory: &Memory<G>,
+        plan: &Plan,
+        inputs: &[&Value],
+    ) -> HashMap<*const G::Block, usize> {
+        let mut given = HashMap::new();
+        // A run that may yet fail on its data has to leave its inputs as they are.
+        if memory.needs_check(plan, inputs) {
+            return given;
+        }
+        let mut stays: Vec<bool> =
+            self.feeds.iter().map(|feed| matches!(feed, Feed::Bound { .. })).collect();
+        for found in &plan.layout.found {
+            if let Found::Given(i) = found {
+                stays[*i] = true;
+            }
+        }
+        for (i, input) in inputs.iter().enumerate() {
+            if plan.donated[i]
+                && !stays[i]
+                && is_sole(input)
+                && let Ok(held) = memory.resident(input)
+            {
+                *given.entry(Arc::as_ptr(&held.block)).or_default() += 1;
+            }
+        }
+        given
     }
 }

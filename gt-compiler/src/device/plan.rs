@@ -6,7 +6,7 @@
 //! each step that may meet an index outside its axis. Results have blocks of their own, or take
 //! those of donated inputs, after the last step that can fail.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use gt_ir::{Graph, Op, Scalar, Type};
 use smallvec::SmallVec;
@@ -104,6 +104,7 @@ impl Plan {
     ) -> Result<Plan, EngineError> {
         let launches = launches(&mut schedule, graph.inputs().len(), numerics);
         let Schedule { sizes, outputs, .. } = schedule;
+        let launches = results_last(launches, &outputs);
         let mut plan = Plan {
             inputs: graph.inputs().iter().map(|id| graph.node(*id).ty).collect(),
             n_scalars: graph.slots().len(),
@@ -245,6 +246,26 @@ impl Plan {
         let is_slot = |arg: &ScalarArg| matches!(arg, ScalarArg::Slot(..));
         !self.checks.is_empty() || self.table.iter().any(is_slot)
     }
+}
+
+/// Puts launches behind all others that make nothing but results which no launch reads, such as the
+/// updates of an optimizer: behind the last step that can fail, so that they may overwrite what was
+/// given. The gradient of an embedding is such a step, and one of the last of a backward pass.
+///
+/// A result that several launches write, such as a fill and the part that is padded, keeps their
+/// order: none of them moves.
+fn results_last(launches: Vec<Launch>, outputs: &[(BufferId, Type)]) -> Vec<Launch> {
+    let read: BTreeSet<BufferId> = launches.iter().flat_map(Launch::reads).collect();
+    let mut n_writers: BTreeMap<BufferId, usize> = BTreeMap::new();
+    for id in launches.iter().flat_map(Launch::writes) {
+        *n_writers.entry(id).or_default() += 1;
+    }
+    let given: BTreeSet<BufferId> = outputs.iter().map(|(id, _)| *id).collect();
+    let is_result = |id: &BufferId| given.contains(id) && !read.contains(id) && n_writers[id] == 1;
+    let is_last = |launch: &Launch| !launch.can_fail() && launch.writes().iter().all(is_result);
+    let (last, mut ordered): (Vec<Launch>, Vec<Launch>) = launches.into_iter().partition(is_last);
+    ordered.extend(last);
+    ordered
 }
 
 /// A fold with its buffers numbered by argument.

@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 use super::{
     memory,
     plan::{Chunked, Job, Plan, Wave},
-    tile::{Setting, tile},
+    tile::{GRAIN, Setting, tile, weight},
 };
 use crate::{
     error::EngineError,
@@ -47,8 +47,27 @@ pub(super) fn assemble(
             push(&mut plan.waves, job, of);
         }
     }
+    plan.waves.iter_mut().for_each(|wave| wave.portions = portions(&wave.jobs));
+    plan.work = pieces.iter().map(weight).fold(0, usize::saturating_add);
     memory::place(&mut plan, donated, threads);
     Ok(plan)
+}
+
+/// Portions of the tasks of several tiles: neighboring tasks that have little work together.
+fn portions(jobs: &[Job]) -> SmallVec<[usize; 1]> {
+    let tiles =
+        jobs.iter().filter_map(|job| if let Job::Tile(tile) = job { Some(tile) } else { None });
+    let works = tiles.flat_map(|tile| std::iter::repeat_n(tile.work / tile.n_tasks, tile.n_tasks));
+    let (mut ends, mut filled, mut n) = (SmallVec::new(), 0, 0);
+    for work in works {
+        if n > 0 && filled + work > GRAIN {
+            ends.push(n);
+            filled = 0;
+        }
+        (filled, n) = (filled + work, n + 1);
+    }
+    ends.push(n);
+    ends
 }
 
 /// For each group, which of its results something outside reads.
@@ -124,7 +143,11 @@ fn push(waves: &mut Vec<Wave>, job: Job, sources: Sources) {
         last.sources.push(sources);
         return;
     }
-    waves.push(Wave { jobs: SmallVec::from_iter([job]), sources: SmallVec::from_iter([sources]) });
+    waves.push(Wave {
+        jobs: SmallVec::from_iter([job]),
+        sources: SmallVec::from_iter([sources]),
+        portions: SmallVec::new(),
+    });
 }
 
 fn independent(a: &Job, b: &Job) -> bool {

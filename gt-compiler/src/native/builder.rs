@@ -32,6 +32,7 @@ use crate::{
     kernel::{Code, Compiler},
     meter::Meter,
     options::Options,
+    passes::widen_products,
     pipeline::{Optimized, optimize},
     program::Program,
     report::Report,
@@ -113,6 +114,9 @@ impl Builder {
         report: Option<&mut Report>,
     ) -> Result<Program, EngineError> {
         let clock = Clock::start();
+        // A library may multiply narrow floats as they are.
+        let wide = if self.products.is_none() { widen_products(primitives)? } else { None };
+        let primitives = wide.as_ref().unwrap_or(primitives);
         let mut schedule = schedule(primitives, Updates::ByRow)?;
         self.mark(&mut schedule);
         let mut plan = assemble(primitives, schedule, donated, self.target.threads)?;

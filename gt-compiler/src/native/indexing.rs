@@ -15,6 +15,7 @@ use std::{
 use bytemuck::Pod;
 use gt_ir::{DType, MAX_RANK, Shape, Type};
 use half::{bf16, f16};
+use pulp::{Arch, NullaryFnOnce};
 
 use super::{
     context::Context,
@@ -28,6 +29,8 @@ use add::{Add, Order};
 const GRAIN: usize = 1 << 14;
 /// Bytes that one task copies.
 const COPIED: usize = 1 << 20;
+/// Elements from which on wide vectors pay for the choice among them.
+const BF16_VECTOR: usize = 16;
 /// Bytes of a short slice at most.
 const SHORT: usize = 128;
 
@@ -202,17 +205,57 @@ impl Indexed<'_> {
         let work = Add { of: self, index: &index, src, slices };
         let (kept, free) = (Order::Kept, Order::Free);
         match self.ty.dtype {
-            DType::F32 => work.typed(to, kept, -0.0, f32::add),
-            DType::F64 => work.typed(to, kept, -0.0, f64::add),
-            DType::Bf16 => work.typed(to, kept, bf16::NEG_ZERO, bf16::add),
-            DType::F16 => work.typed(to, kept, f16::NEG_ZERO, f16::add),
-            DType::I64 => work.typed(to, free, 0, i64::wrapping_add),
-            DType::I32 => work.typed(to, free, 0, i32::wrapping_add),
-            DType::U8 => work.typed(to, free, 0, u8::wrapping_add),
-            DType::Bool => work.typed(to, free, 0, |a: u8, b| a | b),
+            DType::F32 => work.typed(to, kept, -0.0, one_by_one(f32::add)),
+            DType::F64 => work.typed(to, kept, -0.0, one_by_one(f64::add)),
+            DType::Bf16 => work.typed(to, kept, bf16::NEG_ZERO, add_bf16),
+            DType::F16 => work.typed(to, kept, f16::NEG_ZERO, one_by_one(f16::add)),
+            DType::I64 => work.typed(to, free, 0, one_by_one(i64::wrapping_add)),
+            DType::I32 => work.typed(to, free, 0, one_by_one(i32::wrapping_add)),
+            DType::U8 => work.typed(to, free, 0, one_by_one(u8::wrapping_add)),
+            DType::Bool => work.typed(to, free, 0, one_by_one(|a: u8, b| a | b)),
         }
         Ok(())
     }
+}
+
+/// Adds elements to as many others.
+fn one_by_one<T: Copy>(add: impl Fn(T, T) -> T) -> impl Fn(&mut [T], &[T]) {
+    move |to, from| to.iter_mut().zip(from).for_each(|(t, s)| *t = add(*t, *s))
+}
+
+/// As [`one_by_one`] does with the sum of two `bf16`, in the widest vectors of the processor.
+fn add_bf16(to: &mut [bf16], from: &[bf16]) {
+    match to.len() {
+        0..BF16_VECTOR => one_by_one(sum_of_bf16)(to, from),
+        _ => Arch::new().dispatch(AddBf16 { to, from }),
+    }
+}
+
+struct AddBf16<'a> {
+    to: &'a mut [bf16],
+    from: &'a [bf16],
+}
+
+impl NullaryFnOnce for AddBf16<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        for (t, s) in self.to.iter_mut().zip(self.from) {
+            *t = sum_of_bf16(*t, *s);
+        }
+    }
+}
+
+/// The sum of two `bf16`, with the bits of their own addition. It has no branch, so that several
+/// are added at once.
+#[inline(always)]
+fn sum_of_bf16(a: bf16, b: bf16) -> bf16 {
+    let wide = |v: bf16| f32::from_bits(u32::from(v.to_bits()) << 16);
+    let sum = wide(a) + wide(b);
+    let bits = sum.to_bits();
+    let rounded = bits.wrapping_add(0x7FFF + (bits >> 16 & 1)) >> 16;
+    bf16::from_bits(if sum.is_nan() { bits >> 16 | 0x40 } else { rounded } as u16)
 }
 
 /// Copies a slice. Words of a short one take less time than a call.
@@ -276,5 +319,29 @@ impl Rows {
             }
             here
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_of_bf16_have_the_bits_of_the_crate() {
+        let ends = [0, 0x8000, 1, 0x7F7F, 0x7F80, 0xFF80, 0x7FC0, 0x7F81, 0x3F80, 0xBF80];
+        let all = (0..=u16::MAX).flat_map(|a| ends.map(|b| (a, b)));
+        let near = (0..=u16::MAX).map(|a| (a, a.rotate_left(3) ^ 0x155));
+        for (a, b) in all.chain(near) {
+            let (a, b) = (bf16::from_bits(a), bf16::from_bits(b));
+            let wanted = std::ops::Add::add(a, b);
+            for n in [1, 37] {
+                let mut to = vec![a; n];
+                add_bf16(&mut to, &vec![b; n]);
+                for got in to {
+                    let same = got.to_bits() == wanted.to_bits();
+                    assert!(same || got.is_nan() && wanted.is_nan(), "{a} + {b}: {got}");
+                }
+            }
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! Matrix products by the `gemm` crate, on strided operands as they lie.
 //!
-//! `f32` and `f64` go straight through; `f16` and `bf16` are widened to `f32` first; integers,
-//! which the crate does not know, take a plain loop. Work is cut by rows or columns and batches; an
+//! `f32` and `f64` go straight through; `f16` and `bf16` are widened to `f32` first; integers are
+//! multiplied in `integers`. Work is cut by rows or columns and batches; an
 //! element's sum is formed within one task. Products of `f32` and `f64` are stages of tiles
 //! ([`rows`]), the others jobs of their own ([`run`]).
 #![expect(unsafe_code, reason = "hands raw matrices to the gemm crate")]
@@ -13,6 +13,7 @@ use smallvec::SmallVec;
 
 use super::{
     context::{Context, Memory, Target},
+    integers::{self, Ring},
     multiply::{Float, Strided, multiply, multiply_vector},
     plan::Product,
 };
@@ -86,16 +87,10 @@ pub(crate) fn run(
         DType::F64 => floats::<f64, f64>(context, work, lhs, rhs, bytes, multiply),
         DType::F16 => widened::<f16>(context, work, lhs, rhs, bytes)?,
         DType::Bf16 => widened::<bf16>(context, work, lhs, rhs, bytes)?,
-        DType::I64 => {
-            integers::<i64>(context, work, lhs, rhs, bytes, i64::wrapping_mul, i64::wrapping_add)
-        }
-        DType::I32 => {
-            integers::<i32>(context, work, lhs, rhs, bytes, i32::wrapping_mul, i32::wrapping_add)
-        }
-        DType::U8 => {
-            integers::<u8>(context, work, lhs, rhs, bytes, u8::wrapping_mul, u8::wrapping_add)
-        }
-        DType::Bool => integers::<u8>(context, work, lhs, rhs, bytes, |a, b| a & b, |a, b| a | b),
+        DType::I64 => integers::<i64>(context, work, lhs, rhs, bytes),
+        DType::I32 => integers::<i32>(context, work, lhs, rhs, bytes),
+        DType::U8 => integers::<u8>(context, work, lhs, rhs, bytes),
+        DType::Bool => return Err(EngineError::Codegen("a product of booleans".into())),
     }
     Ok(())
 }
@@ -289,39 +284,30 @@ fn dense(buffer: BufferId, batch: &[usize], each: usize, strides: [usize; 2]) ->
     Matrix { buffer, access: Access { offset: 0, strides: all } }
 }
 
-fn integers<T: Pod + Send + Sync>(
-    context: &Context<'_>,
-    work: &MatMul,
-    lhs: &[u8],
-    rhs: &[u8],
-    out: &mut [u8],
-    mul: fn(T, T) -> T,
-    add: fn(T, T) -> T,
-) {
+fn integers<T: Ring>(context: &Context<'_>, work: &MatMul, lhs: &[u8], rhs: &[u8], out: &mut [u8]) {
     out.fill(0);
     let (a, b): (&[T], &[T]) = (bytemuck::cast_slice(lhs), bytemuck::cast_slice(rhs));
     let target = Target(out.as_mut_ptr());
+    let matrix = |elements, View { offset, row, column }| integers::Matrix {
+        elements,
+        first: offset,
+        row,
+        column,
+    };
     cut(context, work, &|Part { batch, rows, columns }| {
-        let (l, r) = (view(&work.lhs, &work.batch, batch), view(&work.rhs, &work.batch, batch));
-        let (first, len) = (columns.start, columns.end - columns.start);
-        for i in rows.start..rows.end {
-            let at = (batch * work.m + i) * work.n + first;
-            let row = target.address().cast::<T>().wrapping_add(at);
-            // SAFETY: this task alone touches these columns of row `i` of this batch.
-            let row = unsafe { std::slice::from_raw_parts_mut(row, len) };
-            for p in 0..work.k {
-                let x = a[(l.offset + i as i64 * l.row + p as i64 * l.column) as usize];
-                for (j, y) in row.iter_mut().enumerate() {
-                    *y = add(
-                        *y,
-                        mul(
-                            x,
-                            b[(r.offset + p as i64 * r.row + (first + j) as i64 * r.column)
-                                as usize],
-                        ),
-                    );
-                }
-            }
-        }
+        let first = batch * work.m * work.n * size_of::<T>();
+        let product = integers::Product {
+            lhs: matrix(a, view(&work.lhs, &work.batch, batch)),
+            rhs: matrix(b, view(&work.rhs, &work.batch, batch)),
+            rows,
+            columns,
+            k: work.k,
+            out: integers::Out {
+                at: Target(target.address().wrapping_add(first)),
+                strides: [work.n, 1],
+            },
+        };
+        // SAFETY: this task alone touches these rows and columns of this batch.
+        unsafe { product.add() };
     });
 }

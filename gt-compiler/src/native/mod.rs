@@ -14,6 +14,7 @@ mod cache;
 mod context;
 mod dump;
 mod indexing;
+mod integers;
 mod loaded;
 mod matmul;
 mod matrices;
@@ -172,6 +173,11 @@ impl Engine for Native {
         }
     }
 
+    fn is_bound_to_a_thread(&self) -> bool {
+        // A library has threads for each thread that calls it.
+        self.products.is_some()
+    }
+
     fn upload(&mut self, data: &HostTensor) -> Result<Value, EngineError> {
         let (ty, bytes) = (*data.ty(), data.bytes());
         if (bytes.as_ptr() as usize).is_multiple_of(ty.dtype.size()) && bytes.len() >= 1024 {
@@ -185,7 +191,6 @@ impl Engine for Native {
     }
 
     fn execute(&mut self, op: &Op, args: &[Arg<'_>]) -> Result<Value, EngineError> {
-        let _at_work = self.threads.at_work();
         let compiler = &self.compiler;
         let compile = |graph: &Graph| compiler.instruction(graph);
         let program = self.cache.program(op, args, &mut self.stats, compile)?;
@@ -204,7 +209,6 @@ impl Engine for Native {
         inputs: &mut Vec<Value>,
         scalars: &[Scalar],
     ) -> Result<SmallVec<[Value; 4]>, EngineError> {
-        let _at_work = self.threads.at_work();
         let loaded = program.of::<Loaded>()?;
         check_call((&loaded.plan().inputs, loaded.plan().n_scalars), inputs, scalars)?;
         self.stats.programs_run += 1;

@@ -26,6 +26,8 @@ pub(super) struct Plan {
     /// Offset in the arena of the threads' scratch, and bytes of it a thread.
     pub(super) scratch: (usize, usize),
     pub(super) waves: Vec<Wave>,
+    /// Work in elements, about.
+    pub(super) work: usize,
 }
 
 /// Jobs that do not depend on each other.
@@ -34,6 +36,9 @@ pub(super) struct Wave {
     pub(super) jobs: SmallVec<[Job; 1]>,
     /// For each job, what of the user's it is.
     pub(super) sources: SmallVec<[Sources; 1]>,
+    /// Of several tiles: where portions end, among the tasks of all tiles. A thread takes a portion
+    /// at a time, so that small tasks need no thread each.
+    pub(super) portions: SmallVec<[usize; 1]>,
 }
 
 /// A job of a wave. All jobs but tiles have a wave of their own.
@@ -56,6 +61,8 @@ pub(super) struct Tile {
     /// Rows of one tile.
     pub(super) block: usize,
     pub(super) n_tasks: usize,
+    /// Work in elements, about.
+    pub(super) work: usize,
     /// Bytes of scratch a thread needs.
     pub(super) scratch: usize,
     pub(super) stages: Vec<Stage>,

@@ -30,6 +30,10 @@ use crate::{
     schedule::{Home, Homes, scalar},
 };
 
+/// The least work of a plan, in elements, for which sleeping threads are woken. Waking one takes
+/// as long as this work.
+const ROUSE: usize = 64 << 10;
+
 /// Runs a plan whose inputs and scalars have been checked against it.
 pub(super) fn run(
     context: &Context<'_>,
@@ -38,6 +42,7 @@ pub(super) fn run(
     scalars: &[Scalar],
 ) -> Result<SmallVec<[Value; 4]>, EngineError> {
     let plan = &loaded.artifact.plan;
+    let _at_work = context.threads.at_work(plan.work >= ROUSE);
     let homes: Homes<Arc<Storage>> = plan.layout.homes(
         |i| inputs[i].is_exclusive(),
         |id| context.pool.alloc(plan.sizes[id.index()]).map(Arc::new),
@@ -126,14 +131,16 @@ impl Call<'_> {
                 Some(*at)
             })
             .collect();
-        let n_tasks = ends.last().copied().unwrap_or(0);
-        self.context.threads.run(n_tasks, &|i, thread| {
-            let job = ends.partition_point(|end| *end <= i);
-            let first = ends[job] - tiles[job].n_tasks;
-            let clock = busy.get(job).map(|busy| (busy, Clock::start()));
-            self.tile(tiles[job], i - first, thread);
-            if let Some((busy, clock)) = clock {
-                busy.fetch_add(clock.nanoseconds(), Relaxed);
+        self.context.threads.run(wave.portions.len(), &|portion, thread| {
+            let first = portion.checked_sub(1).map_or(0, |before| wave.portions[before]);
+            for i in first..wave.portions[portion] {
+                let job = ends.partition_point(|end| *end <= i);
+                let first = ends[job] - tiles[job].n_tasks;
+                let clock = busy.get(job).map(|busy| (busy, Clock::start()));
+                self.tile(tiles[job], i - first, thread);
+                if let Some((busy, clock)) = clock {
+                    busy.fetch_add(clock.nanoseconds(), Relaxed);
+                }
             }
         });
         Ok(())

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use gt_ir::Type;
 use smallvec::SmallVec;
 
 use super::plan::{Arg, At, CopyOut, Product, Stage, Tile, Work};
@@ -22,8 +23,10 @@ const PRODUCT_SCRATCH: usize = 2 << 20;
 const PRODUCT_FLOOR: usize = 256;
 /// Elements of four bytes that share a line of the cache.
 const LINE: usize = 16;
-/// The same where it only holds what goes past the caches: small, so that reading for one tile
-/// overlaps with the stores of the one before.
+/// Columns that are added up together at least, where threads share them.
+const COLUMNS: usize = 128;
+/// Bytes of scratch of a tile that holds there only what goes past the caches: few, so that reading
+/// for one tile overlaps with the stores of the one before.
 const STREAM_SCRATCH: usize = 8 << 10;
 /// Bytes that several stages of a tile read: a part of the second-level cache, so that only the
 /// first stage waits for memory.
@@ -33,9 +36,11 @@ const ROW_SCRATCH: usize = 32 << 10;
 /// Rows wanted, where a coarser cut has fewer.
 const ROWS: usize = 64;
 /// Elements of work worth a task of their own.
-const GRAIN: usize = 16 << 10;
+pub(super) const GRAIN: usize = 16 << 10;
 /// Multiply-adds that cost about what an element of a kernel does.
 const PRODUCT_WEIGHT: usize = 16;
+/// Elements of a kernel that cost about what an element of a routine does.
+const ROUTINE_WEIGHT: usize = 4;
 /// Tasks a thread gets at most.
 const TASKS: usize = 8;
 
@@ -59,11 +64,17 @@ pub(super) fn tile(pieces: &[&Piece], cuts: &[usize], setting: &Setting<'_>) -> 
     Some(finish(drafts, &dims, total, setting))
 }
 
-fn weight(piece: &Piece) -> usize {
+/// The work of a piece, in elements of a small kernel.
+pub(super) fn weight(piece: &Piece) -> usize {
     match piece {
         Piece::Kernel(k) => iterations(piece) * (1 + k.spec.nodes.len() / 8),
         Piece::MatMul(m) => m.n_rows() * m.n * m.k / PRODUCT_WEIGHT,
-        Piece::Fold(_) | Piece::Routine(_) | Piece::Attention(_) => iterations(piece),
+        Piece::Routine(r) => {
+            let elements = |ty: &Type| ty.shape.numel();
+            let given: usize = r.inputs.iter().map(|(_, ty)| elements(ty)).sum();
+            ROUTINE_WEIGHT * (given + elements(&r.out_ty))
+        }
+        Piece::Fold(_) | Piece::Attention(_) => iterations(piece),
     }
 }
 
@@ -119,7 +130,13 @@ fn finish(drafts: Vec<Draft>, dims: &[usize], total: usize, setting: &Setting<'_
         (false, true) => LINE,
         (false, false) => 1,
     };
-    let block = block(per_row, (n_rows, n_outer), (floor, limit), total, setting);
+    let whole = match (has_product, drafts.iter().any(folds_columns)) {
+        // A row of a product is work enough for a thread to have a few of them.
+        (true, _) => 1,
+        (false, true) => COLUMNS,
+        (false, false) => LINE,
+    };
+    let block = block(per_row, (n_rows, n_outer), (floor, limit), whole, total, setting);
     let shared: usize = shared(&drafts, &written).iter().map(|b| row_bytes(*b)).sum();
     let block = match SHARED.checked_div(shared) {
         Some(most) if !has_product => block.min(most.max(floor)),
@@ -141,6 +158,7 @@ fn finish(drafts: Vec<Draft>, dims: &[usize], total: usize, setting: &Setting<'_
         rows: n_rows,
         block,
         n_tasks,
+        work: total,
         scratch: scratch.len,
         stages,
         copies: scratch.copies,
@@ -152,6 +170,7 @@ fn block(
     per_row: usize,
     (n_rows, n_outer): (usize, usize),
     (floor, limit): (usize, usize),
+    whole: usize,
     total: usize,
     setting: &Setting<'_>,
 ) -> usize {
@@ -161,8 +180,6 @@ fn block(
     } else {
         let each = if has_product { 1 } else { TASKS };
         let tasks = (total / GRAIN).clamp(1, each * setting.threads);
-        // A row of a product is work enough for a thread to have a few of them.
-        let whole = if has_product { 1 } else { LINE };
         n_rows.div_ceil(tasks.div_ceil(n_outer)).next_multiple_of(whole)
     };
     let for_scratch = (limit.checked_div(per_row).unwrap_or(n_rows)).max(floor);
@@ -177,6 +194,13 @@ fn transposes(draft: &Draft) -> bool {
         [row, .., inner] => (1..LINE as i64).contains(row) && *inner >= LINE as i64,
         _ => false,
     })
+}
+
+/// Whether a kernel adds up columns of what lies row after row: a task then reads a piece of each
+/// row, which should not be short.
+fn folds_columns(draft: &Draft) -> bool {
+    let Draft::Kernel(k) = draft else { return false };
+    k.spec.loops.iter().any(|l| l.reduce) && transposes(draft)
 }
 
 /// Buffers from outside whose rows, one after the other, several stages read.

@@ -17,6 +17,7 @@ mod reciprocal;
 mod sink;
 mod slices;
 mod turn;
+mod widen;
 
 use gt_ir::{
     Graph, NodeId, NodeKind, Op, OpError,
@@ -38,6 +39,7 @@ pub(crate) use reciprocal::Reciprocals;
 pub(crate) use sink::SinkPermutes;
 pub(crate) use slices::Slices;
 pub(crate) use turn::TurnProducts;
+pub(crate) use widen::widen_products;
 
 /// The options of a compilation, and its report.
 pub(crate) struct Context<'a> {

@@ -1,8 +1,9 @@
 //! Layouts without signals: which plan a segment gets, if any.
 //!
-//! A walk notes what there is to decide, and further walks follow the plans. The estimated time of
-//! all members decides between them, because costs of single values cannot express that exchanges
-//! of one round share its latency.
+//! A walk notes what there is to decide, and further walks follow the plans, for one member that
+//! stands for all. The estimated time decides between them, because costs of single values cannot
+//! express that exchanges of one round share its latency. Plans of small segments are changed as
+//! long as that saves time.
 //!
 //! Guarantees: deterministic; signals that are heard hold; what the segment updates comes out in
 //! the layout in which it goes in; values that are spread already stay as they are. What fits into
@@ -11,6 +12,9 @@
 //!
 //! Does not: plan a segment whose signals name several groups of workers, or one in micro-batches.
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 
 use gt_ir::layout::{Layout, Mesh};
@@ -18,7 +22,7 @@ use gt_ir::{Entry, OpError, Type, ValueId};
 
 use super::cost::Rates;
 use super::plan::{Freedom, Plan, Planner, Problem};
-use super::report::{Alternative, Change};
+use super::report::Alternative;
 use super::scopes::{Dropped, Scopes};
 use super::sharder::{Sharder, Sums};
 use super::turns::Turns;
@@ -30,6 +34,13 @@ const PLANS: [(Freedom, f64); 3] =
     [(Freedom::Data, 1.0), (Freedom::All, 1.0), (Freedom::All, 0.25)];
 /// The part of the time that a plan has to save over a simpler one: estimates are rough.
 const LENIENCE: f64 = 0.05;
+/// The part that a plan has to save over one worker, if members share its processor. Together they
+/// can do no more than it can alone, and what they do beside the work is what is estimated worst.
+const SHARED: f64 = 0.4;
+/// Instructions in all walks by which the changes of a plan are judged.
+const TRIES: usize = 5000;
+/// Changes that are too few to find a better plan among them.
+const FEW: usize = 16;
 /// Seconds by which a segment of several members takes longer than its work: its orders are written
 /// for each of them, and it is over when the last one is done.
 const START: f64 = 100e-6;
@@ -86,42 +97,67 @@ impl<'a> Search<'a> {
         Sharder::new(self.request, self.dropped, Sums::Repeated)
     }
 
-    /// Tries the plans of a problem for these freedoms, each once.
+    /// Tries the plans of a problem for these freedoms, each once. If all is free, a plan is
+    /// changed as long as that helps.
     fn try_plans(
         &mut self,
         problem: &Problem,
         freedoms: &[(Freedom, f64)],
         suffix: &str,
     ) -> Result<(), OpError> {
-        let mut planner = Planner::new(problem);
-        let mut last = None;
+        let rates = &self.request.rates;
+        let n_tries = TRIES / self.request.template.tape.entries.len().max(1);
+        let n_tries = if n_tries < FEW { 0 } else { n_tries };
+        let mut planner = Planner::new(problem, rates);
+        let mut known: Vec<Arc<Plan>> = Vec::new();
         for &(freedom, part) in freedoms {
-            let latency = self.request.rates.latency * part;
-            let plan = planner.plan(&Rates { latency, ..self.request.rates }, freedom);
-            let plan = Arc::new(plan);
-            if last.as_ref() == Some(&plan) {
+            let latency = rates.latency * part;
+            let plan = Arc::new(planner.plan(&Rates { latency, ..*rates }, freedom));
+            if n_tries == 0 && known.contains(&plan) {
                 continue;
             }
-            let seconds = self.walk()?.follow(Arc::clone(&plan)).seconds(moves)?.0;
+            let seconds = self.seconds(&plan)?;
+            let judge = |plan: &Arc<Plan>| self.seconds(plan);
+            let (plan, seconds) = match freedom {
+                Freedom::Data => (plan, seconds),
+                Freedom::All => planner.improved((plan, seconds), (rates, n_tries), judge)?,
+            };
+            if known.contains(&plan) {
+                continue;
+            }
+            known.push(Arc::clone(&plan));
             let peak = if self.weighs { Some(self.peak(&plan)?) } else { None };
             let name = name(&problem.whole.mesh, freedom) + suffix;
             let way = Alternative { name, seconds: START + seconds, peak };
-            self.tried.push((way, Some(Arc::clone(&plan))));
-            last = Some(plan);
+            self.tried.push((way, Some(plan)));
         }
         Ok(())
     }
 
-    /// The most bytes that any member has at a time when the segment comes again: values from
-    /// before are where the plan has put them.
+    /// Seconds of the segment when it comes again.
+    fn seconds(&self, plan: &Arc<Plan>) -> Result<f64, OpError> {
+        self.again(plan, |walk| Ok(walk.alike().seconds(|_| false)?.0))
+    }
+
+    /// The most bytes that any member has at a time when the segment comes again.
     fn peak(&self, plan: &Arc<Plan>) -> Result<u64, OpError> {
+        self.again(plan, |walk| walk.peak())
+    }
+
+    /// A walk by a plan when the segment comes again: values from before are where the plan has put
+    /// them.
+    fn again<T>(
+        &self,
+        plan: &Arc<Plan>,
+        find: impl FnOnce(Sharder<'_>) -> Result<T, OpError>,
+    ) -> Result<T, OpError> {
         let settled = |(number, (ty, layout)): (usize, &(Type, Layout))| {
             (*ty, plan.layout(ValueId(number as u64)).unwrap_or(layout).clone())
         };
         let inputs: Vec<_> = self.request.inputs.iter().enumerate().map(settled).collect();
         let request = Request { inputs: &inputs, ..self.request.clone() };
         let walk = Sharder::new(&request, self.dropped, Sums::Repeated)?;
-        walk.follow(Arc::clone(plan)).peak()
+        find(walk.follow(Arc::clone(plan)))
     }
 
     /// Whether any of them fits into the members' memory.
@@ -145,17 +181,13 @@ impl<'a> Search<'a> {
         let (mut seconds, mut best) = (f64::INFINITY, None);
         for (way, plan) in self.possible() {
             if Some(self.excess(way)) == least && way.seconds < seconds {
-                (seconds, best) = (way.seconds * (1.0 - LENIENCE), plan.clone());
+                let is_shared = plan.is_none() && self.request.rates.alone > 1.0;
+                let lenience = if is_shared { SHARED } else { LENIENCE };
+                (seconds, best) = (way.seconds * (1.0 - lenience), plan.clone());
             }
         }
         (best, self.tried.into_iter().map(|(way, _)| way).collect())
     }
-}
-
-/// Whether a change of layout brings a value to other members. Values from before the segment stay
-/// there, so a segment that repeats itself does it once.
-fn moves(change: &Change) -> bool {
-    change.from.mesh != change.to.mesh
 }
 
 fn name(mesh: &Mesh, freedom: Freedom) -> String {

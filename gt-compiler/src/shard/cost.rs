@@ -3,10 +3,11 @@
 //! Times are estimates in seconds that rank alternatives; nothing is measured here.
 
 use gt_ir::layout::{Layout, Spread};
-use gt_ir::{Class, Op, OperandType, Type, matrix};
+use gt_ir::{Class, Op, OperandType, Type};
 
 use super::lanes::{shared, volume};
 use super::reshard::{GROUP, Version, group, is_direct, scattered};
+use super::work::flops;
 
 /// Seconds that count for what ends all turns, to put together what each of them has made: more
 /// than anything else, because a program takes turns to need the memory of one.
@@ -98,8 +99,8 @@ impl Rates {
         }
     }
 
-    /// Seconds of a kernel that takes a member so long beside the others, if it computes alone. One
-    /// that is too short for several threads takes one.
+    /// Seconds of kernels that take a member so long beside the others, if it computes alone. What
+    /// is too short for several threads takes one.
     pub(super) fn lone(&self, seconds: f64) -> f64 {
         match self.alone > 1.0 {
             true => seconds.min(seconds / self.alone + FORK),
@@ -138,11 +139,28 @@ impl Rates {
             let region = to.region(rank, &ty.shape);
             let own = settled.mesh.rank_of(to.mesh.members()[rank]);
             let own = own.map_or(0, |own| shared(&settled.region(own, &ty.shape), &region));
-            volume(&region) - own
+            (volume(&region) - own, volume(&region))
         });
-        let most = lacking.max().unwrap_or(0);
+        let (most, part) = lacking.max().unwrap_or((0, 0));
         let n = from.mesh.len().max(to.mesh.len());
-        if most > 0 { seconds + self.wait(n) + bytes(most) / self.exchange } else { seconds }
+        // What is split elsewhere is cut out of other parts, and what is not one part is put
+        // together.
+        let cut = if to.is_whole() { 0 } else { most };
+        let joined = if settled.is_whole() { 0 } else { part };
+        match most {
+            0 => seconds,
+            _ => seconds + self.travel(n, bytes(most)) + self.copy(bytes(cut + joined)),
+        }
+    }
+
+    /// Seconds of an exchange in which each of `n` members receives so many bytes.
+    fn travel(&self, n: usize, bytes: f64) -> f64 {
+        self.wait(n) + bytes / self.exchange
+    }
+
+    /// Seconds in which a member reads and writes so many bytes.
+    fn copy(&self, bytes: f64) -> f64 {
+        2.0 * bytes / self.memory
     }
 
     /// Seconds in which a member rearranges what it has from turn to turn. Nothing travels.
@@ -171,7 +189,15 @@ impl Rates {
 
     /// Seconds until each of `n` members has its part of the sum of addends of so many bytes.
     fn reduce_scatter(&self, addend: f64, n: usize) -> f64 {
-        self.wait(n) + addend * (n - 1) as f64 / n as f64 / self.exchange
+        let part = addend / n as f64;
+        let sums = (addend + part) / self.memory;
+        self.travel(n, addend - part) + self.copy(addend - part) + sums
+    }
+
+    /// Seconds until each of `n` members has all of a value of so many bytes of which it has a
+    /// part.
+    fn gather(&self, whole: f64, n: usize) -> f64 {
+        self.travel(n, whole - whole / n as f64) + self.copy(whole)
     }
 
     /// Seconds until each of `n` members has the sum of addends of so many bytes: many members
@@ -179,8 +205,11 @@ impl Rates {
     fn all_reduce(&self, addend: f64, ty: &Type, n: usize) -> f64 {
         match group(n) {
             Some(size) => self.all_reduce(addend, ty, size) + self.all_reduce(addend, ty, n / size),
-            None if is_direct(ty, n) => self.wait(n) + addend * (n - 1) as f64 / self.exchange,
-            None => 2.0 * self.reduce_scatter(addend, n),
+            None if is_direct(ty, n) => {
+                let sums = (n + 1) as f64 * addend / self.memory;
+                self.travel(n, addend * (n - 1) as f64) + sums
+            }
+            None => self.reduce_scatter(addend, n) + self.gather(addend, n),
         }
     }
 
@@ -221,20 +250,7 @@ impl Rates {
 
     /// Seconds that one member computes an op that reads and writes so many bytes.
     pub(super) fn work(&self, op: &Op, ins: &[OperandType], out: &Type, bytes: usize) -> f64 {
-        let weight = op.spec().marks.weight.max(1) as f64;
-        let flops = match op.spec().class {
-            Class::Contract => {
-                // Of a product of `m k` and `k n` elements to `m n` this is `k`.
-                let numels: f64 =
-                    tensors(ins).take(2).map(|ty| ty.shape.numel().max(1) as f64).product();
-                let numel = out.shape.numel().max(1) as f64;
-                2.0 * numel * (numels / numel).sqrt()
-            }
-            Class::Matrix => matrix::work(op, &tensors(ins).copied().collect::<Vec<_>>(), out),
-            Class::Pointwise | Class::Reduce | Class::Move | Class::Gather | Class::Source => {
-                out.shape.numel() as f64 * weight
-            }
-        };
+        let flops = flops(op, ins, out);
         (flops / self.flops).max(bytes as f64 / self.memory)
     }
 }

@@ -38,10 +38,10 @@ pub(super) fn duration(
     for (member, lane) in lanes.all.iter().enumerate() {
         let mut from = 0;
         for items in arrived {
-            arrivals.add(lane, member, from..items[member].start, &places);
+            arrivals.add(lanes, member, from..items[member].start, &places);
             from = items[member].end;
         }
-        arrivals.add(lane, member, from..lane.items.len(), &places);
+        arrivals.add(lanes, member, from..lane.items.len(), &places);
         work.push(compute(lane, &places[member], rates));
     }
     let seconds = simulated(&work, &arrivals, rates);
@@ -56,13 +56,15 @@ struct Arrivals(BTreeMap<(Place, usize), BTreeMap<(usize, Place), u64>>);
 
 impl Arrivals {
     /// Adds what a member sends with some of its items and somebody needs.
-    fn add(&mut self, lane: &Lane, member: usize, items: Range<usize>, places: &[Places]) {
+    fn add(&mut self, lanes: &Lanes, member: usize, items: Range<usize>, places: &[Places]) {
+        let lane = &lanes.all[member];
         for at in items {
             if let Item::Send { value, to, received } = &lane.items[at]
                 && let Some(here) = places[member].items[at]
-                && let Some(there) = places[*to as usize].values[*received as usize]
+                && let to = lanes.place(*to)
+                && let Some(there) = places[to].values[*received as usize]
             {
-                let arrival = self.0.entry((there, *to as usize)).or_default();
+                let arrival = self.0.entry((there, to)).or_default();
                 *arrival.entry((member, here)).or_default() += lane.local(*value).ty.bytes() as u64;
             }
         }

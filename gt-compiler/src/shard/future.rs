@@ -20,6 +20,8 @@ pub(super) struct Future {
     pub(super) given: bool,
     /// The value from before that it replaces, as a parameter's update does.
     pub(super) heir_of: Option<u32>,
+    /// Whether a result of the segment replaces it.
+    pub(super) replaced: bool,
 }
 
 /// The futures of the values from outside and of those the segment defines, by their numbers.
@@ -44,8 +46,10 @@ pub(super) fn foresee(request: &Request<'_>) -> Result<Vec<Future>, OpError> {
         }
     }
     let kept: Vec<bool> = futures.iter().map(|future| future.kept).collect();
-    for future in &mut futures {
-        future.heir_of = future.heir_of.filter(|before| !kept[*before as usize]);
+    for number in 0..futures.len() {
+        let heir_of = futures[number].heir_of.filter(|before| !kept[*before as usize]);
+        futures[number].heir_of = heir_of;
+        heir_of.iter().for_each(|before| futures[*before as usize].replaced = true);
     }
     Ok(futures)
 }

@@ -8,19 +8,26 @@
 //! one after the other. Levels cut a lane into phases (`phases`); all that is sent at one level
 //! travels together.
 //!
+//! For an estimate all members of a mesh may be taken to be *alike*. Then there is one lane. What
+//! it sends is what others send to it, so it takes the time of a lane among siblings.
+//!
 //! A member that takes several turns (`turns`) has one lane for all of them. What it computes
 //! equally in several turns is there once, so nothing is sent or computed twice.
 
+mod pieces;
+
 use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
 
 use gt_ir::dtype::Category;
-use gt_ir::layout::{Mesh, Region, boxed};
+use gt_ir::layout::{Mesh, Region};
 use gt_ir::op::infer;
 use gt_ir::{Loc, Op, OpError, OperandType, Scalar, Type};
 use smallvec::SmallVec;
 
 use super::Literal;
 use super::turns::{Key, Moment, Turns};
+pub(super) use pieces::Piece;
 
 /// A local value, by its number on its lane.
 pub(super) type Name = u32;
@@ -65,13 +72,17 @@ pub(super) struct Local {
 pub(super) struct Lane {
     pub(super) locals: Vec<Local>,
     pub(super) items: Vec<Item>,
-    slices: BTreeMap<(Name, Vec<(usize, usize)>), Name>,
-    sent: BTreeMap<(Name, u32), Name>,
+    slices: BTreeMap<Slice, Name>,
+    /// By sender, value and receiver.
+    sent: BTreeMap<(u32, Name, u32), Name>,
     /// The values given so far, by their numbers in the segment.
     given: BTreeMap<u32, Name>,
     /// What the instruction that is added now computes so far, where the member takes turns.
     computed: HashMap<(Op, SmallVec<[Arg; 3]>), Name>,
 }
+
+/// A box of a value of a member. A lane may stand for several members.
+type Slice = (u32, Name, Vec<(usize, usize)>);
 
 /// The work of all members.
 #[derive(Clone, Debug)]
@@ -86,14 +97,8 @@ pub(super) struct Lanes {
     pub(super) leaves: bool,
     /// The bytes that are worth an exchange before all that is sent at a level is there.
     pub(super) bucket: u64,
-}
-
-/// Who holds a box of a tensor, and under which name.
-#[derive(Clone, Debug)]
-pub(super) struct Piece {
-    pub(super) member: u32,
-    pub(super) name: Name,
-    pub(super) region: Region,
+    /// Whether one lane stands for all members.
+    alike: bool,
 }
 
 impl Lane {
@@ -118,7 +123,43 @@ impl Lane {
 impl Lanes {
     pub(super) fn new(n_members: u32, turns: Turns, bucket: u64) -> Lanes {
         let all = vec![Lane::default(); n_members as usize];
-        Lanes { all, loc: Loc::NONE, floor: Moment::default(), turns, leaves: false, bucket }
+        let (loc, floor) = (Loc::NONE, Moment::default());
+        Lanes { all, loc, floor, turns, leaves: false, bucket, alike: false }
+    }
+
+    /// One lane that stands for all members.
+    pub(super) fn alike(mut self) -> Lanes {
+        self.all.truncate(1);
+        self.alike = true;
+        self
+    }
+
+    /// Makes room for so many instructions.
+    pub(super) fn reserve(&mut self, n: usize) {
+        for lane in &mut self.all {
+            lane.locals.reserve(n);
+            lane.items.reserve(n);
+        }
+    }
+
+    /// The place of a member's lane.
+    pub(super) fn place(&self, member: u32) -> usize {
+        if self.alike { 0 } else { member as usize }
+    }
+
+    /// The ranks of a mesh whose work is added: all, or one that stands for all. It is not the
+    /// first, which may hold what others lack.
+    pub(super) fn ranks(&self, mesh: &Mesh) -> Range<usize> {
+        let one = 1.min(mesh.len() - 1);
+        if self.alike { one..one + 1 } else { 0..mesh.len() }
+    }
+
+    /// The names at all ranks of a mesh, from those at the ranks whose work is added.
+    pub(super) fn at_all(&self, mesh: &Mesh, names: SmallVec<[Name; 4]>) -> SmallVec<[Name; 4]> {
+        match names.first() {
+            Some(&name) if self.alike => SmallVec::from_elem(name, mesh.len()),
+            _ => names,
+        }
     }
 
     /// The place of a value in the order of a member's work.
@@ -127,7 +168,8 @@ impl Lanes {
     }
 
     fn lane(&mut self, member: u32) -> &mut Lane {
-        &mut self.all[member as usize]
+        let place = self.place(member);
+        &mut self.all[place]
     }
 
     /// A value that a member has before the segment begins.
@@ -190,102 +232,20 @@ impl Lanes {
         if from == to {
             return value;
         }
-        if let Some(received) = self.all[from as usize].sent.get(&(value, to)) {
+        let sender = &self.all[self.place(from)];
+        if let Some(received) = sender.sent.get(&(from, value, to)) {
             return *received;
         }
-        let Local { ty, moment, .. } = *self.all[from as usize].local(value);
+        let Local { ty, moment, .. } = *sender.local(value);
         let received = moment.after_exchange(self.leaves);
         let lane = self.lane(to);
         let received = lane.define(ty, received, None);
         lane.items.push(Item::Receive { out: received });
         let lane = self.lane(from);
         lane.items.push(Item::Send { value, to, received });
-        lane.sent.insert((value, to), received);
+        lane.sent.insert((from, value, to), received);
         received
     }
-
-    /// A box of a local value, whose own elements are those of another box.
-    pub(super) fn slice(
-        &mut self,
-        piece: &Piece,
-        region: &[(usize, usize)],
-    ) -> Result<Name, OpError> {
-        let key = (piece.name, region.to_vec());
-        if let Some(name) = self.all[piece.member as usize].slices.get(&key) {
-            return Ok(*name);
-        }
-        let mut name = piece.name;
-        for (axis, (&(first, end), &(own, own_end))) in region.iter().zip(&piece.region).enumerate()
-        {
-            if (first, end) == (own, own_end) {
-                continue;
-            }
-            let slice = gt_ir::attr::Slice {
-                axis: axis as u8,
-                start: (first - own) as u64,
-                stop: (end - own) as u64,
-                step: 1,
-            };
-            name = self.instr(piece.member, Op::Slice(slice), &[Arg::Value(name)])?;
-        }
-        self.lane(piece.member).slices.insert(key, name);
-        Ok(name)
-    }
-
-    /// A box of a tensor at a member, from those who hold pieces of it. A piece of its own comes
-    /// first; of others, each member begins at another one, so that none is asked by all.
-    pub(super) fn assemble(
-        &mut self,
-        member: u32,
-        region: &Region,
-        pieces: &[Piece],
-    ) -> Result<Name, OpError> {
-        if volume(region) == 0
-            && let Some(piece) = pieces.first()
-        {
-            let ty = boxed(&self.all[piece.member as usize].local(piece.name).ty, region);
-            return self.zeros(member, ty);
-        }
-        let own = pieces.iter().find(|p| p.member == member && covers(&p.region, region));
-        let n = pieces.len().max(1);
-        // The pieces of a member's turns follow each other.
-        let first = member as usize * self.turns.n;
-        let others = (0..pieces.len()).map(|i| &pieces[(i + first) % n]);
-        let whole = own.or_else(|| others.into_iter().find(|p| covers(&p.region, region)));
-        if let Some(piece) = whole.cloned() {
-            let part = self.slice(&piece, region)?;
-            return Ok(self.send(piece.member, part, member));
-        }
-        let (axis, cuts) = cut(region, pieces)
-            .ok_or_else(|| OpError::new("internal: nobody holds a part of a sharded value"))?;
-        let mut parts: SmallVec<[Arg; 3]> = SmallVec::new();
-        for pair in cuts.windows(2) {
-            let mut part = region.clone();
-            part[axis] = (pair[0], pair[1]);
-            parts.push(Arg::Value(self.assemble(member, &part, pieces)?));
-        }
-        self.instr(member, Op::Cat(gt_ir::attr::Axis(axis as u8)), &parts)
-    }
-}
-
-/// Whether a box contains another.
-fn covers(outer: &[(usize, usize)], inner: &[(usize, usize)]) -> bool {
-    outer.iter().zip(inner).all(|(o, i)| o.0 <= i.0 && i.1 <= o.1)
-}
-
-/// An axis along which the pieces cut a box, and the cuts, both ends included.
-fn cut(region: &Region, pieces: &[Piece]) -> Option<(usize, Vec<usize>)> {
-    for (axis, &(first, end)) in region.iter().enumerate() {
-        let bounds = pieces.iter().flat_map(|p| [p.region[axis].0, p.region[axis].1]);
-        let mut cuts: Vec<usize> = bounds.filter(|at| (first..end).contains(at)).collect();
-        cuts.extend([first, end]);
-        cuts.sort_unstable();
-        cuts.dedup();
-        if cuts.len() > 2 {
-            return Some((axis, cuts));
-        }
-    }
-    None
 }
 
 /// The box of a whole tensor.

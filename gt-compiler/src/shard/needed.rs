@@ -16,14 +16,14 @@ impl Needed {
         let mut needed = Needed(lanes.all.iter().map(none).collect());
         for (_, _, version) in kept {
             for (rank, &name) in version.names.iter().enumerate() {
-                needed.0[version.member(rank) as usize][name as usize] = true;
+                needed.0[lanes.place(version.member(rank))][name as usize] = true;
             }
         }
         needed.find(lanes);
         needed
     }
 
-    /// Whether somebody needs a value of a member.
+    /// Whether somebody needs a value of a member, by the place of its lane.
     pub(super) fn contains(&self, member: usize, name: Name) -> bool {
         self.0[member][name as usize]
     }
@@ -44,7 +44,8 @@ impl Needed {
         for (_, member, at) in order.into_iter().rev() {
             match &lanes.all[member].items[at] {
                 Item::Send { value, to, received } => {
-                    self.0[member][*value as usize] |= self.0[*to as usize][*received as usize];
+                    let there = self.0[lanes.place(*to)][*received as usize];
+                    self.0[member][*value as usize] |= there;
                 }
                 Item::Instr { args, out, .. } if self.0[member][*out as usize] => {
                     for name in args.iter().filter_map(Arg::name) {

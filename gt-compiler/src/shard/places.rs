@@ -34,7 +34,7 @@ impl Places {
         let lane = &lanes.all[member];
         let mut keys: BTreeMap<Key, Vec<usize>> = BTreeMap::new();
         for (at, item) in lane.items.iter().enumerate() {
-            if let Some(value) = value(item, member, needed) {
+            if let Some(value) = value(item, member, lanes, needed) {
                 keys.entry(lanes.key(member, value)).or_default().push(at);
             }
         }
@@ -54,11 +54,13 @@ impl Places {
 }
 
 /// The value that an item makes or sends, if somebody needs it.
-fn value(item: &Item, member: usize, needed: &Needed) -> Option<Name> {
+fn value(item: &Item, member: usize, lanes: &Lanes, needed: &Needed) -> Option<Name> {
     let (name, is_needed) = match item {
         Item::Instr { out, .. } | Item::Receive { out } => (*out, needed.contains(member, *out)),
         // The value may be needed here, and nobody may need it there.
-        Item::Send { value, to, received } => (*value, needed.contains(*to as usize, *received)),
+        Item::Send { value, to, received } => {
+            (*value, needed.contains(lanes.place(*to), *received))
+        }
     };
     is_needed.then_some(name)
 }

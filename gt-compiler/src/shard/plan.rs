@@ -7,10 +7,12 @@
 //!
 //! Does not: walk a segment, or judge a plan by the time that all members take.
 
+mod decided;
 mod fold;
 mod planner;
 mod problem;
 mod solve;
 
-pub(super) use planner::{Freedom, Plan, Planner};
+pub(super) use decided::Plan;
+pub(super) use planner::{Freedom, Planner};
 pub(super) use problem::{MAX_WAYS, Problem};

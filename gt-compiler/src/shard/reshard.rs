@@ -83,18 +83,17 @@ impl Lanes {
     /// The moment at which all members have a value. It has no turn.
     pub(super) fn moment(&self, version: &Version) -> Moment {
         let names = version.layout.mesh.members().iter().zip(&version.names);
-        let moments = names.map(|(&member, &name)| self.all[member as usize].local(name).moment);
+        let moments = names.map(|(&member, &name)| self.all[self.place(member)].local(name).moment);
         Moment { turn: 0, ..moments.fold(Moment::default(), Moment::max) }
     }
 
     /// A value that members have before the segment begins, in all turns.
     pub(super) fn hold(&mut self, number: u32, ty: &Type, layout: &Layout) -> Version {
         let layout = layout.at_once().in_turns(self.turns.n);
-        let members = layout.mesh.members().iter().enumerate();
-        let names = members
-            .map(|(rank, &member)| self.given(member, number, layout.local(rank, ty)))
-            .collect();
-        Version { layout, names }
+        let members = layout.mesh.members();
+        let ranks = self.ranks(&layout.mesh);
+        let names = ranks.map(|at| self.given(members[at], number, layout.local(at, ty))).collect();
+        Version { names: self.at_all(&layout.mesh, names), layout }
     }
 
     /// A value in another layout.
@@ -125,7 +124,8 @@ impl Lanes {
         }
         let pieces = version.pieces(ty);
         let mut names = SmallVec::new();
-        for (rank, &member) in to.mesh.members().iter().enumerate() {
+        for rank in self.ranks(&to.mesh) {
+            let member = to.mesh.members()[rank];
             self.at_rank(&to.mesh, rank);
             names.push(if is_zero(&version.layout, to, rank) {
                 self.zeros(member, to.local(rank, ty))?
@@ -141,7 +141,7 @@ impl Lanes {
             });
         }
         self.floor.turn = 0;
-        Ok(Version { layout: to.clone(), names })
+        Ok(Version { layout: to.clone(), names: self.at_all(&to.mesh, names) })
     }
 
     /// Partial results along one axis of the mesh, combined: each member's part as it is asked for,
@@ -171,13 +171,13 @@ impl Lanes {
             None => (from, axis),
         };
         let mut names = SmallVec::new();
-        for rank in 0..mesh.len() {
+        for rank in self.ranks(mesh) {
             self.at_rank(mesh, rank);
             let region = layout.region(rank, &ty.shape);
             names.push(self.combined(from, (rank, axis), &region, combine, ty)?);
         }
         self.floor.turn = 0;
-        Ok(Version { layout, names })
+        Ok(Version { names: self.at_all(mesh, names), layout })
     }
 
     /// Partial results along an axis that `layout` has as two, combined: along the second, then
@@ -215,11 +215,11 @@ impl Lanes {
         let addends = partial.with(axis, Spread::Partial(combine));
         let addends = Version { layout: addends, names: from.names.clone() };
         let mut names = SmallVec::new();
-        for rank in 0..rows.mesh.len() {
+        for rank in self.ranks(&rows.mesh) {
             let region = partial.region(rank, &ty.shape);
             names.push(self.combined(&addends, (rank, axis), &region, combine, ty)?);
         }
-        Ok(Version { layout: partial, names })
+        Ok(Version { names: self.at_all(&rows.mesh, names), layout: partial })
     }
 
     /// One box of all addends along an axis, combined at a rank.

@@ -146,6 +146,7 @@ impl<'a> Sharder<'a> {
 
     fn walk(&mut self) -> Result<End, OpError> {
         let mut freed = Vec::new();
+        self.lanes.reserve(self.request.template.tape.entries.len());
         for number in 0..self.request.inputs.len() {
             let (ty, layout) = &self.request.inputs[number];
             let id = self.given(*ty, layout);

@@ -141,7 +141,7 @@ impl Simulation {
             is_spoiled: AtomicBool::new(false),
         };
         let config = DeviceConfig {
-            name: "simulated",
+            name: "torch",
             memory_limit: usize::MAX,
             graph_limit: self.0.config.graph_memory,
             graphs: self.0.config.graphs,

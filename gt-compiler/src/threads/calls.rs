@@ -4,8 +4,8 @@
 //! so a small job costs the same beside 2 threads and beside 200. Each helper sleeps by itself and
 //! wakes a few others, so that waking many takes the caller no longer than waking some.
 //!
-//! Guarantees: a helper that is wanted by the last call hears of it. It may miss an earlier one,
-//! whose tasks the caller and the other helpers run.
+//! Guarantees: a helper that is wanted by the last call hears of it, unless it sleeps and the call
+//! wakes nobody. It may miss an earlier one, whose tasks the caller and the other helpers run.
 
 use std::{
     sync::{
@@ -22,16 +22,24 @@ use std::{
 pub(super) const SPINS: u32 = 2_000;
 /// Helpers that one thread wakes.
 const FAN_OUT: usize = 4;
-/// Bits of a call that say how many helpers it wants.
+/// Bits of a call that say how many helpers it wants, and whether it wakes them.
 const WANTED: u32 = 16;
+const ROUSES: u64 = 1 << WANTED;
 
-/// The last call: its number, and below it how many helpers it wants. The first ones are meant.
+/// The last call: its number, and below it whether it wakes helpers, and how many it wants. The
+/// first ones are meant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Call(u64);
 
 impl Call {
     fn wanted(self) -> usize {
-        (self.0 & ((1 << WANTED) - 1)) as usize
+        (self.0 & (ROUSES - 1)) as usize
+    }
+
+    fn next(self, wanted: usize, rouses: bool) -> Call {
+        let wanted = (wanted as u64).min(ROUSES - 1);
+        let number = (self.0 >> (WANTED + 1)) + 1;
+        Call(number << (WANTED + 1) | if rouses { ROUSES } else { 0 } | wanted)
     }
 }
 
@@ -56,12 +64,12 @@ impl Calls {
         Calls { last: AtomicU64::new(0), helpers, stop: AtomicBool::new(false) }
     }
 
-    /// Calls the first helpers, so many of them.
-    pub(super) fn call(&self, wanted: usize) {
-        let wanted = wanted.min((1 << WANTED) - 1);
-        let next = |last: u64| Some(((last >> WANTED) + 1) << WANTED | wanted as u64);
-        let _ = self.last.fetch_update(SeqCst, SeqCst, next);
-        self.wake_others(0, wanted);
+    /// Calls the first helpers, so many of them. Those that sleep hear of it only if it `rouses`.
+    pub(super) fn call(&self, wanted: usize, rouses: bool) {
+        let next = |last| Some(Call(last).next(wanted, rouses).0);
+        let last = self.last.fetch_update(SeqCst, SeqCst, next);
+        let (Ok(last) | Err(last)) = last;
+        self.wake_others(0, Call(last).next(wanted, rouses));
     }
 
     /// Ends the waiting of all helpers, whose threads these are, now and later.
@@ -79,7 +87,7 @@ impl Calls {
         may_watch: impl Fn() -> bool,
     ) -> Option<Call> {
         let call = self.watch(seen, number, may_watch).or_else(|| self.sleep(seen, number))?;
-        self.wake_others(number, call.wanted());
+        self.wake_others(number, call);
         Some(call)
     }
 
@@ -116,7 +124,11 @@ impl Calls {
     }
 
     /// Wakes those of the wanted helpers that it is this thread's to wake.
-    fn wake_others(&self, number: usize, wanted: usize) {
+    fn wake_others(&self, number: usize, call: Call) {
+        if call.0 & ROUSES == 0 {
+            return;
+        }
+        let wanted = call.wanted();
         let first = number * FAN_OUT + 1;
         for other in first..(first + FAN_OUT).min(wanted.min(self.helpers.len()) + 1) {
             let helper = &self.helpers[other - 1];
@@ -156,7 +168,7 @@ mod tests {
             };
             for wanted in [N, 0, 1, 7, N] {
                 let before = heard.load(SeqCst);
-                calls.call(wanted);
+                calls.call(wanted, true);
                 until(before + wanted);
                 thread::sleep(Duration::from_millis(5));
                 assert_eq!(heard.load(SeqCst), before + wanted);

@@ -1,13 +1,18 @@
 //! A matrix product has the same bits whatever the strides of its operands, the threads and what it
 //! is fused with.
 
+use std::collections::BTreeMap;
+
 use gt_compiler::{Arg, Dump, Engine, Native, Options, Value};
 use gt_ir::{
-    DType, Op, Shape, Tape, Type,
+    DType, Entry, Op, Shape, Tape, Type,
     testing::{Source, same_bits, tensor},
 };
 
-use crate::{random::native, sweeps::layers::layers};
+use crate::{
+    random::native,
+    sweeps::{layers::layers, tapes::fused},
+};
 
 const TAPE: &str = "gt tape 1
 %0 = input : f32[M,K]
@@ -127,4 +132,49 @@ fn threads_share_the_product_of_a_single_row() {
 #[test]
 fn layers_by_whatever_formulas_are_allowed() {
     layers(&mut native(2));
+}
+
+/// `x y` of integers, whose operands lie row after row or column after column.
+fn integers(dtype: DType, [batch, m, n, k]: [usize; 4], turned: [bool; 2]) -> Tape {
+    let (mut text, mut operands) = (String::from("gt tape 1\n"), [0, 1]);
+    for (i, (rows, columns)) in [(m, k), (k, n)].into_iter().enumerate() {
+        let (rows, columns) = if turned[i] { (columns, rows) } else { (rows, columns) };
+        text += &format!("%{i} = input : {dtype}[{batch},{rows},{columns}]\n");
+        if turned[i] {
+            operands[i] = i + 2;
+            text += &format!("%{} = transpose[1,2] %{i}\n", i + 2);
+        }
+    }
+    let [x, y] = operands;
+    gt_ir::text::parse(&format!("{text}%4 = matmul %{x}, %{y}\noutput %4\n")).unwrap().0
+}
+
+/// Vectors, whole panels and parts of some, sums that are taken in several pieces.
+#[test]
+fn products_of_integers_have_the_interpreters_bits() {
+    let mut source = Source::from_seed(10);
+    let sizes = [0, 1, 1, 2, 3, 5, 31, 32, 33, 70];
+    let depths = [0, 1, 2, 31, 32, 33, 100, 1023, 1024, 1025, 2100];
+    for dtype in [DType::I64, DType::I32, DType::U8] {
+        for round in 0..150 {
+            let mut pick = |of: &[usize]| of[source.below(of.len())];
+            let dims = [1 + round % 3, pick(&sizes), pick(&sizes), pick(&depths)];
+            if dims.iter().product::<usize>() > 3_000_000 {
+                continue;
+            }
+            let turned = [source.chance(1, 2), source.chance(1, 2)];
+            let tape = integers(dtype, dims, turned);
+            let mut data = BTreeMap::new();
+            for entry in &tape.entries {
+                if let Entry::Input { out, ty, .. } = entry {
+                    data.insert(*out, tensor(*ty, &mut source));
+                }
+            }
+            let want = gt_ir::interp::run(&tape, &data).unwrap();
+            let got = fused(&mut native(1 + round % 2), &tape, &data).unwrap();
+            for (id, want) in &want {
+                assert!(same_bits(want, &got[id]), "{dtype} {dims:?} {turned:?}");
+            }
+        }
+    }
 }

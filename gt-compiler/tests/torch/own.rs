@@ -168,7 +168,8 @@ pub(crate) fn own(op: &Op, args: &[Arg<'_>]) -> Result<Option<Tensor>, TchError>
         | Op::Flip(_)
         | Op::SliceAssign(_)
         | Op::IndexCopy(_)
-        | Op::Scatter(_) => {
+        | Op::Scatter(_)
+        | Op::Scan(_) => {
             return later::own(op, args, &tensors, ty);
         }
         Op::Cholesky

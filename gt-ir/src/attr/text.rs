@@ -55,7 +55,7 @@ pub(super) fn split_keep(s: &str) -> (&str, Keep) {
 }
 
 /// The items with commas between, without blanks: an attribute is one word of a line.
-pub(super) fn print_list(
+pub(crate) fn print_list(
     f: &mut fmt::Formatter<'_>,
     items: impl Iterator<Item = impl fmt::Display>,
 ) -> fmt::Result {

@@ -12,6 +12,7 @@ pub(crate) mod elementary;
 pub(crate) mod fold;
 pub(crate) mod grad;
 pub(crate) mod infer;
+pub(crate) mod loops;
 pub(crate) mod matrices;
 pub(crate) mod normal;
 pub(crate) mod part;

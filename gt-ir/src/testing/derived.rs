@@ -17,6 +17,7 @@ use crate::{
         Extent, Fold, Groups, Keep, Order, Pool, ReduceOne, Slice, Spectrum, Trailing, Triangle,
         Window,
     },
+    body::Scan,
     dtype::DType,
     op::{Op, OpKind, Operand, OperandType, infer},
     scalar::Scalar,
@@ -56,6 +57,7 @@ pub(super) fn propose(g: &mut Generator<'_, '_>, kind: OpKind) -> Proposal {
             Some((Op::Flip(Axes(axes)), one(x)))
         }
         OpKind::SliceAssign => assign(g),
+        OpKind::Scan => scan(g),
         OpKind::Prod => reduce(g, Op::Prod),
         OpKind::CumSum => axis(g).map(|(x, axis)| (Op::CumSum(Axis(axis)), one(x))),
         OpKind::CumProd => axis(g).map(|(x, axis)| (Op::CumProd(Axis(axis)), one(x))),
@@ -267,6 +269,25 @@ fn assign(g: &mut Generator<'_, '_>) -> Proposal {
     dims[at] = Dim::new(slice.len() as usize);
     let value = like(g, Type::new(x.ty.dtype, Shape::from_dims(&dims).ok()?));
     Some((Op::SliceAssign(slice), smallvec![x.id.into(), value.into()]))
+}
+
+/// A few rounds over a float: a value that is carried, one that is the same in all rounds, and
+/// results that are stacked.
+fn scan(g: &mut Generator<'_, '_>) -> Proposal {
+    let x = float(g, 1)?;
+    let length = x.ty.shape.sizes().first().copied().filter(|n| *n <= 5)?;
+    let slice = Type::new(x.ty.dtype, Shape::collect(x.ty.shape.dims().skip(1)).ok()?);
+    let (carried, same) = (like(g, slice), like(g, slice));
+    let bodies = [
+        "mul(a0,0.5)|add(v0,a1)|v1,v1",
+        "sigmoid(a1)|mul(a2,v0)|sub(a0,v1)|lt(v2,a1)|v2,v3,v1",
+        "tanh(a1)|maximum(a0,v0)|v1",
+    ];
+    let body = bodies[g.below(bodies.len())].parse().ok()?;
+    let dtype = if g.chance(1, 6) { DType::Bool } else { x.ty.dtype };
+    let (length, reverse) = (length as u64, g.chance(1, 2));
+    let scan = Scan { length, n_carried: 1, n_scanned: 1, dtype, reverse, body };
+    Some((Op::Scan(scan), smallvec![carried.into(), x.id.into(), same.into()]))
 }
 
 /// Windows of a new axis.

@@ -53,6 +53,7 @@ pub use custom::{Function, apply, custom};
 pub use grad::{grad, grad_with, vjp};
 pub use hooks::HookHandle;
 pub use transforms::{Outcome, hessian, jacobian, jvp, vmap};
+pub(crate) use transforms::{common, refused};
 
 /// What becomes of the graph that gradients were walked back through.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -26,23 +26,24 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::no_grad::{NoGrad, enable_grad};
 use crate::session::Session;
 
-/// What a function that is transformed may give: a tensor, or a tensor or an error.
-pub trait Outcome {
+/// The result of a function that is transformed: a value, by default a tensor, or a `Result` with
+/// one.
+pub trait Outcome<T = DynTensor> {
     /// As a result.
     ///
     /// # Errors
     /// That of the function.
-    fn outcome(self) -> Result<DynTensor>;
+    fn outcome(self) -> Result<T>;
 }
 
-impl Outcome for DynTensor {
-    fn outcome(self) -> Result<DynTensor> {
+impl<T> Outcome<T> for T {
+    fn outcome(self) -> Result<T> {
         Ok(self)
     }
 }
 
-impl Outcome for Result<DynTensor> {
-    fn outcome(self) -> Result<DynTensor> {
+impl<T> Outcome<T> for Result<T> {
+    fn outcome(self) -> Result<T> {
         self
     }
 }
@@ -87,7 +88,7 @@ fn map(
     n: usize,
 ) -> Result<Vec<Option<DynTensor>>> {
     let firsts: Vec<DynTensor> = inputs.iter().map(|x| x.slice(0)).collect();
-    let (results, notes) = capture(|| f(&firsts))?;
+    let (results, notes) = capture("vmap", || f(&firsts))?;
     let results = results?;
     if let Some(error) = results.iter().flatten().find_map(DynTensor::error) {
         return Err(error);
@@ -121,20 +122,28 @@ fn examples(inputs: &[&DynTensor]) -> Result<usize> {
     if let Some(error) = inputs.iter().find_map(|x| x.error()) {
         return Err(error);
     }
-    let types: Vec<String> = inputs.iter().map(|x| x.ty().to_string()).collect();
-    let sizes: Vec<Option<usize>> = inputs.iter().map(|x| x.sizes().first().copied()).collect();
-    match sizes.first() {
-        Some(&Some(n)) if n > 0 && sizes.iter().all(|size| *size == Some(n)) => Ok(n),
-        _ => Err(refused(
-            format!("vmap: no number of examples is common to {}", types.join(" and ")),
-            "the first axis of each input counts the examples; let the function hold what is the \
-             same for all of them",
-        )),
+    match common(inputs) {
+        Some(n) if n > 0 => Ok(n),
+        _ => {
+            let types: Vec<String> = inputs.iter().map(|x| x.ty().to_string()).collect();
+            Err(refused(
+                format!("vmap: no number of examples is common to {}", types.join(" and ")),
+                "the first axis of each input counts the examples; let the function hold what is \
+                 the same for all of them",
+            ))
+        }
     }
 }
 
+/// The size of the first axis of all of these, if it is one.
+pub(crate) fn common(inputs: &[&DynTensor]) -> Option<usize> {
+    let mut sizes = inputs.iter().map(|x| x.sizes().first().copied());
+    let first = sizes.next()??;
+    sizes.all(|size| size == Some(first)).then_some(first)
+}
+
 #[track_caller]
-fn refused(message: String, hint: &str) -> Error {
+pub(crate) fn refused(message: String, hint: &str) -> Error {
     Error::new(ErrorKind::Operation, message, Location::caller()).hint(hint)
 }
 
@@ -162,11 +171,8 @@ impl Again {
     /// Records an instruction of the first run for all examples, if it depends on them.
     #[track_caller]
     fn record(&mut self, note: &Note) -> Result<()> {
-        let depends = |operand: &Noted| match operand {
-            Noted::Tensor(x) => x.value_id().is_some_and(|id| self.known.contains_key(&id)),
-            Noted::Scalar(_) => false,
-        };
-        if !note.operands.iter().any(depends) {
+        let depends = |x: &DynTensor| x.value_id().is_some_and(|id| self.known.contains_key(&id));
+        if !note.tensors().any(depends) {
             return Ok(());
         }
         let operands = note.operands.iter().map(|operand| match operand {

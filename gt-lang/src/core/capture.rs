@@ -6,8 +6,8 @@
 //! Instructions without tensor operands are not noted: their results are the same for all operands.
 //! Nothing is noted while no function is watched, which costs a look at a number of the thread.
 //!
-//! A function that is watched runs for one example of many, so it must not change what outlives it:
-//! [`refuse`] keeps the error of such a change, which is the function's.
+//! A function that is watched runs once for many examples or rounds, so it must not change what
+//! outlives it: [`refuse`] keeps the error of such a change, which is the function's.
 
 use std::cell::{Cell, RefCell};
 use std::panic::Location;
@@ -33,10 +33,12 @@ thread_local! {
 
 /// A function that is watched.
 struct Watched {
+    /// What it is run for, as messages name it.
+    name: &'static str,
     notes: Vec<Note>,
     /// Leaves with numbers from here on were made by the function.
     first_leaf: u64,
-    /// Why it cannot run for a batch.
+    /// Why it cannot run once for all.
     fault: Option<Error>,
 }
 
@@ -56,6 +58,16 @@ pub(crate) struct Note {
 
 /// The operands of a [`Note`].
 pub(crate) type Operands = SmallVec<[Noted; 3]>;
+
+impl Note {
+    /// The operands that are tensors.
+    pub(crate) fn tensors(&self) -> impl Iterator<Item = &DynTensor> {
+        self.operands.iter().filter_map(|operand| match operand {
+            Noted::Tensor(x) => Some(x),
+            Noted::Scalar(_) => None,
+        })
+    }
+}
 
 /// An operand of a [`Note`].
 #[derive(Clone)]
@@ -115,21 +127,26 @@ pub(crate) fn refuse(what: &str, ty: Type, leaf: Option<&Leaf>, at: impl Into<Lo
         if leaf.is_some_and(|leaf| leaf.order >= watched.first_leaf) {
             return Ok(());
         }
-        let error =
-            Error::new(ErrorKind::Operation, format!("vmap: the function {what}, {ty}"), at);
+        let message = format!("{}: the function {what}, {ty}", watched.name);
+        let error = Error::new(ErrorKind::Operation, message, at);
         let error = error.hint(
-            "it runs once for all examples: take gradients with `autograd::grad`, set layers to \
-             evaluation, and change what is held outside",
+            "it runs once for all: take gradients with `autograd::grad`, set layers to evaluation, \
+             and change what is held outside",
         );
         watched.fault.get_or_insert(error.clone());
         Err(error)
     })
 }
 
+/// What the innermost function that is watched is run for.
+pub(crate) fn name() -> Option<&'static str> {
+    OPEN.with_borrow(|open| open.last().map(|watched| watched.name))
+}
+
 /// Runs a function, and gives its result and the instructions that it recorded, or why it cannot
-/// run for a batch.
-pub(crate) fn capture<R>(f: impl FnOnce() -> R) -> Result<(R, Vec<Note>)> {
-    let watch = Watch::begin();
+/// run once for all that `name` does.
+pub(crate) fn capture<R>(name: &'static str, f: impl FnOnce() -> R) -> Result<(R, Vec<Note>)> {
+    let watch = Watch::begin(name);
     let result = f();
     let taken = OPEN.with_borrow_mut(|open| {
         open.last_mut().map(|watched| (std::mem::take(&mut watched.notes), watched.fault.take()))
@@ -173,8 +190,8 @@ impl Drop for Repeat {
 struct Watch;
 
 impl Watch {
-    fn begin() -> Watch {
-        let watched = Watched { notes: Vec::new(), first_leaf: Leaf::next(), fault: None };
+    fn begin(name: &'static str) -> Watch {
+        let watched = Watched { name, notes: Vec::new(), first_leaf: Leaf::next(), fault: None };
         OPEN.with_borrow_mut(|open| open.push(watched));
         N_OPEN.set(N_OPEN.get() + 1);
         Watch

@@ -84,14 +84,12 @@ impl DynTensor {
         })
     }
 
-    /// A function that runs for a batch reads nothing.
+    /// A function that runs once for many examples or rounds reads nothing.
     fn may_be_read(&self, place: Place) -> Result<()> {
-        if !capture::is_open() {
-            return Ok(());
-        }
-        let message = format!("vmap: the function reads {}", self.ty());
+        let Some(name) = capture::name() else { return Ok(()) };
+        let message = format!("{name}: the function reads {}", self.ty());
         let error = Error::new(ErrorKind::Operation, message, place);
-        Err(error.hint("it runs once for all examples: read outside, or use `where_`"))
+        Err(error.hint("it runs once for all: read outside, or use `where_`"))
     }
 
     /// The elements in row-major order.

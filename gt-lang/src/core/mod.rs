@@ -32,6 +32,7 @@ mod select;
 pub(crate) mod tensor;
 #[cfg(test)]
 mod tests;
+mod triangle;
 
 pub(crate) use arg::resolve_axis;
 pub use arg::{Arg, Axes, Size, Sizes, keepdim};

@@ -1,11 +1,22 @@
-//! Where a loader stands, and the iterator that hands out its batches.
+//! What loaders have in common: where one stands, and the iterator that hands out its batches.
 
 use std::panic::Location;
 
 use super::prefetch::Prefetch;
 use crate::core::DynTensor;
 use crate::error::Result;
-use crate::state::{Commit, Misfits, StateDict};
+use crate::state::{Commit, Misfits, StateDict, Stateful};
+
+/// What gives batches epoch after epoch: [`DataLoader`](super::DataLoader) and
+/// [`StreamLoader`](super::StreamLoader).
+pub trait Loader: Stateful {
+    /// The batches of the next epoch, as [`DataLoader::epoch`](super::DataLoader::epoch).
+    #[track_caller]
+    fn epoch(&mut self) -> Batches<'_>;
+
+    /// The number of batches of an epoch; `None` of a stream, which does not know it.
+    fn n_batches(&self) -> Option<usize>;
+}
 
 /// Where a loader stands.
 #[derive(Clone, Copy, Debug, Default)]
@@ -72,6 +83,8 @@ pub(super) fn number(n: usize) -> i64 {
 /// An iterator over the batches of an epoch: the tensors of each batch, in the current session.
 pub struct Batches<'a> {
     position: &'a mut Position,
+    /// What must be the same for the order to go on.
+    fixed: Vec<(&'static str, i64)>,
     prefetch: Prefetch,
     is_over: bool,
     /// Where the epoch began: what stands nowhere in the program stands there.
@@ -80,8 +93,19 @@ pub struct Batches<'a> {
 
 impl<'a> Batches<'a> {
     #[track_caller]
-    pub(super) fn new(position: &'a mut Position, prefetch: Prefetch) -> Batches<'a> {
-        Batches { position, prefetch, is_over: false, at: Location::caller() }
+    pub(super) fn new(
+        position: &'a mut Position,
+        fixed: &[(&'static str, i64)],
+        prefetch: Prefetch,
+    ) -> Batches<'a> {
+        let (fixed, at) = (fixed.to_vec(), Location::caller());
+        Batches { position, fixed, prefetch, is_over: false, at }
+    }
+
+    /// The state of the loader after the batches that were handed out, for a checkpoint within an
+    /// epoch.
+    pub fn state_dict(&self) -> StateDict {
+        self.position.state_dict(&self.fixed)
     }
 }
 

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use super::batches::{Batches, Position, number};
+use super::batches::{Batches, Loader, Position, number};
 use super::collate::{Collate, Example, Stack};
 use super::order::Order;
 use super::prefetch::{Made, Maker, Prefetch};
@@ -167,7 +167,8 @@ impl DataLoader {
         };
         let makers = (0..self.config.threads.max(1)).map(maker).collect();
         let prefetch = Prefetch::new(&(start..n.max(start)), self.config.prefetch, makers);
-        Batches::new(&mut self.position, prefetch)
+        let fixed = self.fixed();
+        Batches::new(&mut self.position, &fixed, prefetch)
     }
 
     /// What must be the same for the order to go on.
@@ -182,6 +183,16 @@ impl DataLoader {
             ("batch_size", number(batch_size)),
             ("seed", seed.map_or(-1, u64::cast_signed)),
         ]
+    }
+}
+
+impl Loader for DataLoader {
+    fn epoch(&mut self) -> Batches<'_> {
+        DataLoader::epoch(self)
+    }
+
+    fn n_batches(&self) -> Option<usize> {
+        Some(self.len())
     }
 }
 

@@ -1,5 +1,6 @@
 //! Data for training: datasets and streams, the samplers that order them, and loaders that batch
 //! and read ahead. [`transforms`] change images on the worker; [`vision`] reads well-known sets.
+//! The features `images`, `parquet` and `tokenizers` add folders of pictures, tables and texts.
 //!
 //! ```no_run
 //! # extern crate gt_lang as gt;
@@ -22,19 +23,27 @@
 
 mod batches;
 mod collate;
+#[cfg(feature = "images")]
+mod image_folder;
 mod loader;
 mod order;
+#[cfg(feature = "parquet")]
+mod parquet;
 mod prefetch;
 mod sampler;
 mod stream;
 mod subset;
+#[cfg(feature = "tokenizers")]
+pub mod text;
 pub mod transforms;
 pub mod vision;
 
-pub use batches::Batches;
+pub use batches::{Batches, Loader};
 pub use collate::{Collate, Example, Pad, PadMarks, Stack};
 pub use loader::{DataLoader, LoaderConfig};
 pub use order::Order;
+#[cfg(feature = "parquet")]
+pub use parquet::ParquetStream;
 pub use sampler::{
     BatchSampler, DistributedSampler, Last, RandomSampler, Replacement, Sampler, SequentialSampler,
     Shuffle, WeightedRandomSampler,
@@ -180,4 +189,11 @@ fn row(tensor: &HostTensor, index: usize) -> Result<HostTensor> {
 /// out.
 fn unplaced(message: String) -> Error {
     Error::new(ErrorKind::Data, message, Loc::NONE)
+}
+
+/// The same error without a place in this crate, for [`unplaced`].
+#[cfg(any(feature = "images", feature = "parquet"))]
+fn without_place(error: &Error) -> Error {
+    let plain = unplaced(error.message().to_owned());
+    error.cure().into_iter().fold(plain, Error::hint)
 }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use gt_ir::HostTensor;
 
-use super::batches::{Batches, Position, number};
+use super::batches::{Batches, Loader, Position, number};
 use super::collate::{Collate, Example, Stack};
 use super::loader::check_batch_size;
 use super::order::Draws;
@@ -167,7 +167,8 @@ impl StreamLoader {
             (is_whole && !examples.is_empty()).then(|| collate.collate(&examples))
         });
         let prefetch = Prefetch::new(&(start..usize::MAX), prefetch, vec![make]);
-        Batches::new(&mut self.position, prefetch)
+        let fixed = self.fixed();
+        Batches::new(&mut self.position, &fixed, prefetch)
     }
 }
 
@@ -202,6 +203,16 @@ impl Reading {
             self.n_read += 1;
         }
         Ok(taken)
+    }
+}
+
+impl Loader for StreamLoader {
+    fn epoch(&mut self) -> Batches<'_> {
+        StreamLoader::epoch(self)
+    }
+
+    fn n_batches(&self) -> Option<usize> {
+        None
     }
 }
 

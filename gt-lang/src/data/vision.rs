@@ -6,6 +6,8 @@
 use std::path::{Path, PathBuf};
 
 use super::TensorDataset;
+#[cfg(feature = "images")]
+pub use super::image_folder::ImageFolder;
 use crate::error::Result;
 use crate::io::{cifar, idx};
 use crate::state::data_error;

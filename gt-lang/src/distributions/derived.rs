@@ -3,7 +3,7 @@
 
 use std::f64::consts::PI;
 
-use super::positive::log_standard_gamma;
+use super::standard_gamma::log_standard_gamma;
 use super::{Categorical, Distribution, Divergence, Normal, Reparameterized, spread};
 use crate::core::{Axes, DynTensor};
 
@@ -75,12 +75,7 @@ impl StudentT {
 
 impl Distribution for StudentT {
     fn sample(&self, sizes: impl AsRef<[usize]>) -> DynTensor {
-        let (df, loc, scale) = (self.df.detach(), self.loc.detach(), self.scale.detach());
-        let df = spread(sizes.as_ref(), &df, &[&loc, &scale]);
-        // The logarithm of what chi-squared numbers are on average 1 of.
-        let spread = log_standard_gamma(&(&df / 2.0)) - (df.widened() / 2.0).log();
-        let noise = df.widened().randn_like() * (spread * -0.5).exp();
-        loc + noise.to_dtype(df.dtype()) * scale
+        self.rsample(sizes).detach()
     }
     fn log_prob(&self, value: &DynTensor) -> DynTensor {
         let (df, y) = (&self.df, (value - &self.loc) / &self.scale);
@@ -108,6 +103,16 @@ impl Distribution for StudentT {
         let finite = scale.square() * &self.df / (&self.df - 2.0);
         let known = self.df.le(2.0).where_(f64::INFINITY, &finite);
         self.df.le(1.0).where_(f64::NAN, &known)
+    }
+}
+
+impl Reparameterized for StudentT {
+    fn rsample(&self, sizes: impl AsRef<[usize]>) -> DynTensor {
+        let df = spread(sizes.as_ref(), &self.df, &[&self.loc, &self.scale]);
+        // The logarithm of what chi-squared numbers are on average 1 of.
+        let spread = log_standard_gamma(&(&df / 2.0)) - (df.widened() / 2.0).log();
+        let noise = df.detach().widened().randn_like() * (spread * -0.5).exp();
+        &self.loc + noise.to_dtype(df.dtype()) * &self.scale
     }
 }
 

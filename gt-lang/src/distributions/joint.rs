@@ -2,7 +2,7 @@
 
 use std::f64::consts::PI;
 
-use super::positive::log_standard_gamma;
+use super::standard_gamma::log_standard_gamma;
 use super::{Distribution, Divergence, Reparameterized, float_limits, spread};
 use crate::core::{DynTensor, Index, keepdim};
 use crate::linalg::{self, Triangular};
@@ -101,8 +101,7 @@ impl Divergence for MultivariateNormal {
     }
 }
 
-/// The Dirichlet distribution: shares along the last axis, which add up to 1. Samples have no
-/// history, as those of [`Gamma`](super::Gamma).
+/// The Dirichlet distribution: shares along the last axis, which add up to 1.
 #[derive(Clone, Debug)]
 pub struct Dirichlet {
     /// The weights of the shares, `[.., n]`.
@@ -131,9 +130,7 @@ impl Dirichlet {
 
 impl Distribution for Dirichlet {
     fn sample(&self, sizes: impl AsRef<[usize]>) -> DynTensor {
-        let weights = spread(sizes.as_ref(), &self.concentration.detach(), &[]);
-        let shares = log_standard_gamma(&weights).softmax(-1).to_dtype(weights.dtype());
-        shares.clamp_min(float_limits(weights.dtype()).tiny)
+        self.rsample(sizes).detach()
     }
     fn log_prob(&self, value: &DynTensor) -> DynTensor {
         (&self.concentration - 1.0).xlogy(value).sum(-1) - self.log_beta()
@@ -150,6 +147,14 @@ impl Distribution for Dirichlet {
     fn variance(&self) -> DynTensor {
         let (weights, total) = (&self.concentration, self.total());
         weights * (&total - weights) / (total.square() * (&total + 1.0))
+    }
+}
+
+impl Reparameterized for Dirichlet {
+    fn rsample(&self, sizes: impl AsRef<[usize]>) -> DynTensor {
+        let weights = spread(sizes.as_ref(), &self.concentration, &[]);
+        let shares = log_standard_gamma(&weights).softmax(-1).to_dtype(weights.dtype());
+        shares.clamp_min(float_limits(weights.dtype()).tiny)
     }
 }
 

@@ -17,19 +17,23 @@
 //! let loss = -(policy.log_prob(&action) * rewards).mean(..) - policy.entropy().mean(..) * 0.01;
 //! ```
 
+mod binomial;
 mod continuous;
 mod counts;
 mod derived;
 mod discrete;
 mod joint;
 mod positive;
+mod proposals;
+mod standard_gamma;
 
 use gt_ir::DType;
 
 use crate::core::DynTensor;
 
+pub use binomial::{Binomial, Trials};
 pub use continuous::{Laplace, Normal, Uniform};
-pub use counts::{Binomial, Multinomial, Poisson};
+pub use counts::{Multinomial, Poisson};
 pub use derived::{Independent, LogNormal, OneHotCategorical, StudentT};
 pub use discrete::{Bernoulli, Categorical};
 pub use joint::{Dirichlet, MultivariateNormal};

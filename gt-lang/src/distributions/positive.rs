@@ -1,6 +1,6 @@
-//! Distributions over positive numbers and shares: `Exponential`, `Gamma`, `Beta`. Samples of the
-//! latter two have no history: they are found by refusing proposals.
+//! Distributions over positive numbers and shares: `Exponential`, `Gamma`, `Beta`.
 
+use super::standard_gamma::log_standard_gamma;
 use super::{Distribution, Divergence, Reparameterized, float_limits, spread};
 use crate::core::DynTensor;
 
@@ -69,39 +69,9 @@ impl Gamma {
     }
 }
 
-/// Proposals drawn for each sample of a gamma distribution: that all of them are refused has a
-/// probability below `1e-15`.
-const PROPOSALS: usize = 12;
-
-/// The logarithms of samples of gamma distributions of rate 1, by Marsaglia and Tsang (2000): of
-/// some proposals the first that is taken. Shapes below 1 are raised by 1, and the sample is
-/// multiplied by a power, which may be too small for a float; its logarithm is not. At least `f32`.
-#[track_caller]
-pub(super) fn log_standard_gamma(concentration: &DynTensor) -> DynTensor {
-    let concentration = &concentration.widened();
-    let small = concentration.lt(1.0);
-    let d = small.where_(&(concentration + 1.0), concentration) - 1.0 / 3.0;
-    let c = (&d * 9.0).rsqrt();
-    let many = [&[PROPOSALS], &d.sizes()[..]].concat();
-    let x = d.unsqueeze(0).expand(&many).randn_like();
-    let v = (&x * &c + 1.0).pow(3);
-    let fits = v.gt(0.0);
-    let safe = fits.where_(&v, 1.0);
-    let bound = x.square() * 0.5 + &d * (1.0 - &safe + safe.log());
-    let taken = fits.logical_and(&x.rand_like().log().lt(&bound));
-    let first = taken.to_dtype(gt_ir::DType::U8).argmax(0).unsqueeze(0);
-    let sample = safe.gather(0, &first).squeeze(0) * &d;
-    // Of numbers above 0, up to 1.
-    let power = concentration.rand_like().neg().log1p() / concentration;
-    sample.log() + small.where_(&power, 0.0)
-}
-
 impl Distribution for Gamma {
     fn sample(&self, sizes: impl AsRef<[usize]>) -> DynTensor {
-        let (shape, rate) = (self.concentration.detach(), self.rate.detach());
-        let shape = spread(sizes.as_ref(), &shape, &[&rate]);
-        let drawn = (log_standard_gamma(&shape) - rate.widened().log()).exp();
-        drawn.to_dtype(shape.dtype()).clamp_min(float_limits(shape.dtype()).tiny)
+        self.rsample(sizes).detach()
     }
     fn log_prob(&self, value: &DynTensor) -> DynTensor {
         let (shape, rate) = (&self.concentration, &self.rate);
@@ -116,6 +86,14 @@ impl Distribution for Gamma {
     }
     fn variance(&self) -> DynTensor {
         &self.concentration / self.rate.square()
+    }
+}
+
+impl Reparameterized for Gamma {
+    fn rsample(&self, sizes: impl AsRef<[usize]>) -> DynTensor {
+        let shape = spread(sizes.as_ref(), &self.concentration, &[&self.rate]);
+        let drawn = (log_standard_gamma(&shape) - self.rate.widened().log()).exp();
+        drawn.to_dtype(shape.dtype()).clamp_min(float_limits(shape.dtype()).tiny)
     }
 }
 
@@ -158,14 +136,7 @@ impl Beta {
 
 impl Distribution for Beta {
     fn sample(&self, sizes: impl AsRef<[usize]>) -> DynTensor {
-        let (alpha, beta, sizes) = (self.alpha.detach(), self.beta.detach(), sizes.as_ref());
-        let alpha = spread(sizes, &alpha, &[&beta]);
-        let ones = log_standard_gamma(&alpha);
-        let zeros = log_standard_gamma(&spread(sizes, &beta, &[&self.alpha]));
-        let limits = float_limits(alpha.dtype());
-        // One of two that are added up: the odds are their ratio.
-        let share = (ones - zeros).sigmoid().to_dtype(alpha.dtype());
-        share.clamp(limits.tiny, 1.0 - limits.eps / 2.0)
+        self.rsample(sizes).detach()
     }
     fn log_prob(&self, value: &DynTensor) -> DynTensor {
         let ones = (&self.alpha - 1.0).xlogy(value);
@@ -184,6 +155,18 @@ impl Distribution for Beta {
     fn variance(&self) -> DynTensor {
         let total = self.total();
         &self.alpha * &self.beta / (total.square() * (&total + 1.0))
+    }
+}
+
+impl Reparameterized for Beta {
+    fn rsample(&self, sizes: impl AsRef<[usize]>) -> DynTensor {
+        let alpha = spread(sizes.as_ref(), &self.alpha, &[&self.beta]);
+        let beta = spread(sizes.as_ref(), &self.beta, &[&self.alpha]);
+        let limits = float_limits(alpha.dtype());
+        // One of two that are added up: the odds are their ratio.
+        let odds = log_standard_gamma(&alpha) - log_standard_gamma(&beta);
+        let share = odds.sigmoid().to_dtype(alpha.dtype());
+        share.clamp(limits.tiny, 1.0 - limits.eps / 2.0)
     }
 }
 

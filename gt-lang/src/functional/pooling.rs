@@ -4,7 +4,7 @@
 //! gradients of equal elements go to the first of them, in the order of the axes.
 
 use gt_ir::attr::Pool;
-use gt_ir::{Op, OpError};
+use gt_ir::{DType, Op, OpError};
 
 use super::conv::small;
 use crate::core::DynTensor;
@@ -22,12 +22,15 @@ pub struct Pooling<const N: usize = 2> {
     pub padding: [usize; N],
     /// A last window that reaches beyond the padding, if it begins before it: sizes are rounded up.
     pub ceil_mode: bool,
+    /// Whether the zeros of the padding count as elements in the mean.
+    pub count_include_pad: bool,
 }
 
 impl<const N: usize> Pooling<N> {
     /// Windows of this size beside each other.
     pub fn of(size: [usize; N]) -> Pooling<N> {
-        Pooling { size, stride: size, padding: [0; N], ceil_mode: false }
+        let padding = [0; N];
+        Pooling { size, stride: size, padding, ceil_mode: false, count_include_pad: true }
     }
 
     /// How far the last window along an axis of `n` elements reaches beyond the padding.
@@ -42,6 +45,19 @@ impl<const N: usize> Pooling<N> {
             last = last.saturating_sub(stride);
         }
         (last + size).saturating_sub(whole)
+    }
+}
+
+impl Pooling {
+    /// How many elements each of the windows along an axis has, without padding: `[n_windows]` of
+    /// the float that means are computed in. At least 1.
+    #[track_caller]
+    fn n_inside(&self, x: &DynTensor, axis: usize, n_windows: usize) -> DynTensor {
+        let dtype = x.detach().widened().dtype();
+        let first = x.on_own(|| DynTensor::arange(0, n_windows as i64, 1, DType::I64));
+        let first = first * self.stride[axis] as i64 - self.padding[axis] as i64;
+        let end = (&first + self.size[axis] as i64).minimum(x.size(axis as i64 - 2) as i64);
+        (end - first.maximum(0)).maximum(1).to_dtype(dtype)
     }
 }
 
@@ -68,7 +84,8 @@ pub fn max_pool2d(x: &DynTensor, how: Pooling) -> DynTensor {
     })
 }
 
-/// The mean of each window, zeros around included; what is beyond them does not count.
+/// The mean of each window. The zeros around count if `count_include_pad` says so; what is beyond
+/// them does not count.
 #[must_use]
 #[track_caller]
 pub fn avg_pool2d(x: &DynTensor, how: Pooling) -> DynTensor {
@@ -88,13 +105,25 @@ pub fn avg_pool2d(x: &DynTensor, how: Pooling) -> DynTensor {
         pads.extend(around.map(|(n, beyond)| (n as i64, n.saturating_add(beyond) as i64)));
         y = y.pad(pads, 0.0);
     }
-    let down = y.unfold(rank - 2, how.size[0], how.stride[0]);
-    let mut y = down.unfold(rank - 1, how.size[1], how.stride[1]).mean([-2, -1]);
+    if !how.count_include_pad {
+        let sums = windows(&y.widened(), how).sum([-2, -1]);
+        let [n, m] = [0, 1].map(|axis| how.n_inside(x, axis, sums.size(axis as i64 - 2)));
+        return (sums / (n.unsqueeze(-1) * m)).to_dtype(x.dtype());
+    }
+    let mut y = windows(&y, how).mean([-2, -1]);
     for (i, n) in beyond.into_iter().enumerate().filter(|(_, n)| *n > 0) {
         let size = how.size[i] as f64;
         y = last_times(&y, i as i64 - 2, size / (size - n as f64));
     }
     y
+}
+
+/// The windows over the last two axes, as two axes more.
+#[track_caller]
+fn windows(y: &DynTensor, how: Pooling) -> DynTensor {
+    let rank = y.rank() as i64;
+    let down = y.unfold(rank - 2, how.size[0], how.stride[0]);
+    down.unfold(rank - 1, how.size[1], how.stride[1])
 }
 
 /// The last elements along an axis multiplied.
@@ -152,6 +181,7 @@ impl Pooling<3> {
             stride: plane(self.stride),
             padding: plane(self.padding),
             ceil_mode: self.ceil_mode,
+            count_include_pad: self.count_include_pad,
         }
     }
 
@@ -162,6 +192,7 @@ impl Pooling<3> {
             stride: [self.stride[0], 1],
             padding: [self.padding[0], 0],
             ceil_mode: self.ceil_mode,
+            count_include_pad: self.count_include_pad,
         }
     }
 }

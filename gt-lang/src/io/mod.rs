@@ -1,5 +1,6 @@
 //! Files: safetensors, npy and npz, csv, PyTorch's `.pth`, `llama.cpp`'s GGUF, images in
-//! the formats of MNIST and CIFAR, and checkpoints of whole training runs.
+//! the formats of MNIST and CIFAR, and checkpoints of whole training runs. Behind features of these
+//! names, `audio`: WAV, `images`: PNG and JPEG, `parquet`: Parquet.
 //!
 //! Guarantees: what is read is checked before it is believed: a file that is damaged, cut off or
 //! made to harm gives an error that names the file and what is wrong, never a panic, and no more
@@ -15,11 +16,17 @@ pub mod cifar;
 pub mod csv;
 pub mod gguf;
 pub mod idx;
+#[cfg(feature = "images")]
+pub mod image;
 mod mmap;
 pub mod npy;
+#[cfg(feature = "parquet")]
+pub mod parquet;
 pub mod pth;
 pub mod safetensors;
 mod unpack;
+#[cfg(feature = "audio")]
+pub mod wav;
 
 use std::path::Path;
 
@@ -54,11 +61,11 @@ pub(crate) struct Refusal {
 }
 
 impl Refusal {
-    fn new(message: impl Into<String>) -> Refusal {
+    pub(crate) fn new(message: impl Into<String>) -> Refusal {
         Refusal { message: message.into(), hint: None }
     }
 
-    fn hint(self, hint: impl Into<String>) -> Refusal {
+    pub(crate) fn hint(self, hint: impl Into<String>) -> Refusal {
         Refusal { hint: Some(hint.into()), ..self }
     }
 
@@ -92,8 +99,25 @@ fn read(path: &Path) -> Result<Bytes> {
     std::fs::read(path).map(Bytes::from).in_file(path)
 }
 
+/// Runs a reader of another crate on a file, which may panic where the file is damaged: that is an
+/// error too. Standard error has the crate's message.
+#[cfg(any(feature = "parquet", feature = "tokenizers"))]
+pub(crate) fn guarded<T>(
+    read: impl FnOnce() -> std::result::Result<T, Refusal>,
+) -> std::result::Result<T, Refusal> {
+    let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(read));
+    caught.unwrap_or_else(|_| {
+        let stopped = Refusal::new("a damaged file, on which its reader stopped");
+        Err(stopped.hint("fetch the file again, or write it again"))
+    })
+}
+
 /// A tensor of these bytes.
-fn tensor(dtype: DType, sizes: &[usize], bytes: Bytes) -> std::result::Result<HostTensor, Refusal> {
+pub(crate) fn tensor(
+    dtype: DType,
+    sizes: &[usize],
+    bytes: Bytes,
+) -> std::result::Result<HostTensor, Refusal> {
     let dims: Vec<Dim> = sizes.iter().map(|size| Dim::new(*size)).collect();
     let shape = Shape::from_dims(&dims).map_err(|e| e.message)?;
     Ok(HostTensor::new(Type { dtype, shape }, bytes).map_err(|e| e.message)?)

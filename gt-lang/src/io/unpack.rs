@@ -21,6 +21,7 @@ const LEAST: u64 = 1 << 30;
 const TIMES: u64 = 16;
 
 /// What may still be unpacked of a file.
+#[derive(Clone)]
 pub(super) struct Unpacking {
     limit: u64,
     left: u64,
@@ -41,6 +42,12 @@ impl Unpacking {
     /// A limit that is given.
     fn within(limit: u64) -> Unpacking {
         Unpacking { limit, left: limit }
+    }
+
+    /// What is left.
+    #[cfg(feature = "images")]
+    pub(super) fn left(&self) -> u64 {
+        self.left
     }
 
     /// Counts bytes that are about to be taken.

@@ -34,7 +34,10 @@ pub use decompose::{
 };
 pub use function::{matrix_exp, matrix_power};
 pub use norm::{MatrixNorm, cond, matrix_norm};
-pub use solve::{Triangular, det, inv, lstsq, pinv, pinv_with, slogdet, solve, solve_triangular};
+pub use solve::{
+    Triangular, cholesky_inverse, cholesky_solve, det, inv, lstsq, pinv, pinv_with, slogdet, solve,
+    solve_triangular,
+};
 
 use gt_ir::{DType, Op, OpError};
 

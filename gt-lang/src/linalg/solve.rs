@@ -3,7 +3,7 @@
 use gt_ir::Op;
 use gt_ir::attr::Triangle;
 
-use super::{on, sides, tolerance, unit, with_number};
+use super::{on, sides, tolerance, transposed, unit, with_number};
 use crate::core::{Arg, DynTensor};
 
 /// The solution x of `a x = b`, for square matrices: b has columns, `[.., n, k]`, or is one column,
@@ -51,6 +51,40 @@ pub fn solve_triangular(a: &DynTensor, b: &DynTensor, triangle: Triangular) -> D
         Triangular::UnitUpper => (true, true),
     };
     system(Op::TriangularSolve(Triangle { upper, unit }), a, b)
+}
+
+/// The solution x of `a x = b` for symmetric positive definite matrices, of which a Cholesky factor
+/// is given, such as that of [`cholesky`](super::cholesky): `a = L L^T` with a lower triangle, `a =
+/// U^T U` with an upper one. b has columns, `[.., n, k]`, and leading axes broadcast.
+///
+/// ```no_run
+/// # extern crate gt_lang as gt;
+/// # use gt::prelude::*;
+/// use gt::linalg::Triangular;
+/// let a = DynTensor::from([[4.0, 1.0], [1.0, 3.0]]);
+/// let factor = linalg::cholesky(&a); // once, for many right sides
+/// let x = linalg::cholesky_solve(&DynTensor::from([[1.0], [2.0]]), &factor, Triangular::Lower);
+/// ```
+#[must_use]
+#[track_caller]
+pub fn cholesky_solve(b: &DynTensor, factor: &DynTensor, triangle: Triangular) -> DynTensor {
+    use Triangular::{Lower, UnitLower, UnitUpper, Upper};
+    let turned = &transposed(factor);
+    let ((lower, down), (upper, up)) = match triangle {
+        Lower => ((factor, Lower), (turned, Upper)),
+        UnitLower => ((factor, UnitLower), (turned, UnitUpper)),
+        Upper => ((turned, Lower), (factor, Upper)),
+        UnitUpper => ((turned, UnitLower), (factor, UnitUpper)),
+    };
+    solve_triangular(upper, &solve_triangular(lower, b, down), up)
+}
+
+/// The inverse of symmetric positive definite matrices by a Cholesky factor of them, as
+/// [`cholesky_solve`] takes it.
+#[must_use]
+#[track_caller]
+pub fn cholesky_inverse(factor: &DynTensor, triangle: Triangular) -> DynTensor {
+    cholesky_solve(&unit(factor), factor, triangle)
 }
 
 /// The inverse of square matrices. A singular matrix gives NaN, where PyTorch returns an error.
@@ -105,4 +139,41 @@ pub fn lstsq(a: &DynTensor, b: &DynTensor) -> DynTensor {
         return pinv(a).matmul(&b.unsqueeze(-1)).squeeze(-1);
     }
     pinv(a).matmul(b)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::DType;
+    use crate::linalg::cholesky;
+    use crate::reference::Reference;
+
+    fn is_close(x: &DynTensor, want: &DynTensor) -> bool {
+        let apart = (x - want).abs().max(..).item().expect("a value");
+        x.sizes() == want.sizes() && apart < 1e-12
+    }
+
+    #[test]
+    fn factors_solve_systems_and_invert() {
+        let (session, _system) = Reference::session();
+        let _entered = session.enter();
+        let x = DynTensor::randn([2, 1, 3, 3], DType::F64);
+        let a = x.matmul(&transposed(&x)) + DynTensor::eye(3, DType::F64);
+        let b = DynTensor::randn([4, 3, 2], DType::F64);
+        let lower = cholesky(&a);
+        // What lies in the other triangle is not read.
+        let (lower, upper) = (&lower + x.triu(1), transposed(&lower) + x.tril(-1));
+        let (want, inverse) = (solve(&a, &b), inv(&a));
+        for (factor, triangle) in [(lower, Triangular::Lower), (upper, Triangular::Upper)] {
+            assert!(is_close(&cholesky_solve(&b, &factor, triangle), &want), "{triangle:?}");
+            assert!(is_close(&cholesky_inverse(&factor, triangle), &inverse), "{triangle:?}");
+        }
+        // A diagonal of ones that is not there.
+        let unit = Triangular::UnitLower;
+        let ones = DynTensor::from([[1.0, 0.0], [0.5, 1.0]]);
+        let other = DynTensor::from([[7.0, 9.0], [0.5, -3.0]]);
+        let b = DynTensor::from([[1.0], [2.0]]);
+        let want = cholesky_solve(&b, &ones, Triangular::Lower);
+        assert!(is_close(&cholesky_solve(&b, &other, unit), &want));
+    }
 }

@@ -25,7 +25,7 @@ mod panels;
 mod picture;
 mod tensorboard;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod tracker;
 
 use std::io::{IsTerminal, Write};
@@ -204,6 +204,10 @@ impl Tracker for RunLogger {
 
     fn flush(&mut self) -> Result<()> {
         self.save()
+    }
+
+    fn state(&mut self) -> Option<&mut dyn Stateful> {
+        Some(self)
     }
 }
 

@@ -3,6 +3,7 @@
 use gt_ir::HostTensor;
 
 use crate::error::Result;
+use crate::state::Stateful;
 
 /// Takes what a run tells of itself. [`RunLogger`](super::RunLogger) and
 /// [`TensorBoard`](super::TensorBoard) are trackers; a program writes its own for another service,
@@ -61,5 +62,11 @@ pub trait Tracker: Send {
     #[track_caller]
     fn flush(&mut self) -> Result<()> {
         Ok(())
+    }
+
+    /// What of it belongs into a checkpoint, such as the curves so far. Nothing, if it does not say
+    /// otherwise.
+    fn state(&mut self) -> Option<&mut dyn Stateful> {
+        None
     }
 }

@@ -4,7 +4,7 @@
 use gt_ir::DType;
 
 use super::dropout::Dropout;
-use super::hooks::hooked;
+use super::hooks::{entering, hooked};
 use super::init::{divisors, fault, other_sizes, parameter, unless};
 use super::layers::Linear;
 use super::module::{Mode, Module, Visitor};
@@ -108,7 +108,7 @@ impl<D: Dim> MultiheadAttention<D> {
     #[must_use]
     #[track_caller]
     pub fn forward<X: Sequences<D, D>>(&self, x: &X, mask: AttentionMask<'_>) -> X::Out {
-        let x = x.inner();
+        let x = &*entering(self, x.inner());
         hooked(self, X::Out::like(self.attend(x, &self.of_itself(x), mask)))
     }
 
@@ -122,7 +122,7 @@ impl<D: Dim> MultiheadAttention<D> {
         x: &X,
         mask: AttentionMask<'_>,
     ) -> (X::Out, DynTensor) {
-        let x = x.inner();
+        let x = &*entering(self, x.inner());
         let (y, weights) = self.weigh(x, &self.of_itself(x), mask);
         (hooked(self, X::Out::like(y)), weights)
     }
@@ -135,7 +135,7 @@ impl<D: Dim> MultiheadAttention<D> {
         X: Sequences<D, D>,
         M: Sequences<D, D, Batch: SameDim<X::Batch>>,
     {
-        let query = query.inner();
+        let query = &*entering(self, query.inner());
         let y = self.attend(query, &self.of_both(query, memory.inner()), mask);
         hooked(self, X::Out::like(y))
     }
@@ -153,7 +153,7 @@ impl<D: Dim> MultiheadAttention<D> {
         X: Sequences<D, D>,
         M: Sequences<D, D, Batch: SameDim<X::Batch>>,
     {
-        let query = query.inner();
+        let query = &*entering(self, query.inner());
         let (y, weights) = self.weigh(query, &self.of_both(query, memory.inner()), mask);
         (hooked(self, X::Out::like(y)), weights)
     }

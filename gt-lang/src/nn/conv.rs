@@ -9,7 +9,7 @@ use std::marker::PhantomData;
 use gt_ir::DType;
 
 use super::forward::Forward;
-use super::hooks::hooked;
+use super::hooks::{entering, hooked};
 use super::init::{fault, other_sizes, unless};
 use super::module::{Module, Visitor};
 use crate::core::DynTensor;
@@ -132,7 +132,8 @@ macro_rules! convolution {
             #[must_use]
             #[track_caller]
             pub fn forward<X: $input<I, O>>(&self, x: &X) -> X::Out {
-                let y = $function(x.inner(), &self.weight, self.bias.as_ref(), self.how);
+                let x = &*entering(self, x.inner());
+                let y = $function(x, &self.weight, self.bias.as_ref(), self.how);
                 hooked(self, X::Out::conforming(stringify!($name), y))
             }
         }

@@ -2,7 +2,7 @@
 //! its like zero whole channels (Tompson et al. 2015).
 
 use super::forward::Forward;
-use super::hooks::hooked;
+use super::hooks::{entering, hooked};
 use super::init::Init;
 use super::module::{Mode, Module, Visitor};
 use crate::core::DynTensor;
@@ -44,9 +44,10 @@ impl Dropout {
     #[must_use]
     #[track_caller]
     pub fn forward<X: Floats>(&self, x: &X) -> X::Owned {
+        let x = &*entering(self, x.inner());
         let y = match self.is_dropping() {
-            true => x.inner().dropout(self.p),
-            false => x.inner().clone(),
+            true => x.dropout(self.p),
+            false => x.clone(),
         };
         hooked(self, X::Owned::like(y))
     }
@@ -127,7 +128,7 @@ macro_rules! of_channels {
             type Out = X::Owned;
             #[track_caller]
             fn forward(&self, x: &X) -> X::Owned {
-                let x = x.inner();
+                let x = &*entering(self, x.inner());
                 let y = match self.0.is_dropping() {
                     true => drop_channels(x, self.0.p, $of_channel),
                     false => x.clone(),

@@ -4,7 +4,7 @@
 use gt_ir::{DType, OpError};
 
 use super::forward::Forward;
-use super::hooks::hooked;
+use super::hooks::{entering, hooked};
 use super::init::{Init, parameter};
 use super::module::{Module, Visitor};
 use crate::core::DynTensor;
@@ -73,7 +73,8 @@ impl<V: Dim, D: Dim> Embedding<V, D> {
     #[must_use]
     #[track_caller]
     pub fn forward<X: Indices<D>>(&self, index: &X) -> X::Out {
-        let rows = looked_up(self.weight.as_dyn(), index.inner(), self.padding_idx);
+        let index = &*entering(self, index.inner());
+        let rows = looked_up(self.weight.as_dyn(), index, self.padding_idx);
         hooked(self, X::Out::like(rows))
     }
 }
@@ -184,8 +185,8 @@ impl<V: Dim, D: Dim> EmbeddingBag<V, D> {
     #[must_use]
     #[track_caller]
     pub fn forward<X: Bags<D>>(&self, index: &X) -> X::Out {
-        let (n, length) = (index.inner().size(0), index.inner().size(-1));
-        let index = index.inner();
+        let index = &*entering(self, index.inner());
+        let (n, length) = (index.size(0), index.size(-1));
         let bags = numbers(index, n).repeat_interleave(length, 0);
         let y = self.bags(&index.flatten(0, -1), &bags, n, None);
         hooked(self, X::Out::conforming("embedding_bag", y))
@@ -209,6 +210,7 @@ impl<V: Dim, D: Dim> EmbeddingBag<V, D> {
                 Err(error.hint("weights go with `BagMode::Sum`"))
             });
         }
+        let index = &*entering(self, index);
         let places = numbers(index, index.numel());
         let bags = offsets.searchsorted(&places, true).sub(1);
         hooked(self, self.bags(index, &bags, offsets.numel(), weights))

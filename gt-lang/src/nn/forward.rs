@@ -4,7 +4,7 @@
 //! A sequence is an expression, not a type: `seq!(x => self.fc1, Relu, self.fc2)` is three nested
 //! calls, and an error points at the layer that does not fit.
 
-use super::hooks::hooked;
+use super::hooks::{entering, hooked};
 use super::module::{Module, Visitor};
 use crate::core::DynTensor;
 use crate::typed::{Dim, Dyn, Floats, Sealed as _, Shape, Tensor};
@@ -92,7 +92,8 @@ macro_rules! set_steps {
             type Out = X::Owned;
             #[track_caller]
             fn forward(&self, x: &X) -> X::Owned {
-                hooked(self, X::Owned::like(x.inner().$method(self.0)))
+                let x = &*entering(self, x.inner());
+                hooked(self, X::Owned::like(x.$method(self.0)))
             }
         }
         #[diagnostic::do_not_recommend]

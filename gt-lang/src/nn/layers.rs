@@ -7,7 +7,7 @@
 use gt_ir::DType;
 
 use super::forward::Forward;
-use super::hooks::hooked;
+use super::hooks::{entering, hooked};
 use super::init::{Init, parameter};
 use super::module::{Module, Visitor};
 use crate::core::DynTensor;
@@ -75,7 +75,8 @@ impl<I: Dim, O: Dim> Linear<I, O> {
     #[must_use]
     #[track_caller]
     pub fn forward<X: Features<I, O>>(&self, x: &X) -> X::Out {
-        let product = x.inner().matmul(&self.weight.as_dyn().t());
+        let x = &*entering(self, x.inner());
+        let product = x.matmul(&self.weight.as_dyn().t());
         let y = match &self.bias {
             Some(bias) => biased(&product, bias.as_dyn()),
             None => product,
@@ -182,8 +183,9 @@ impl<D: Dim> LayerNorm<D> {
     #[must_use]
     #[track_caller]
     pub fn forward<X: Features<D, D>>(&self, x: &X) -> X::Out {
+        let x = &*entering(self, x.inner());
         let (weight, bias) = (self.weight.as_dyn(), self.bias.as_dyn());
-        hooked(self, X::Out::like(x.inner().layer_norm(weight, bias, self.eps)))
+        hooked(self, X::Out::like(x.layer_norm(weight, bias, self.eps)))
     }
 }
 

@@ -4,7 +4,7 @@
 use super::conv::uniform;
 use super::dropout::Dropout;
 use super::forward::Forward;
-use super::hooks::hooked;
+use super::hooks::{entering, hooked};
 use super::init::{fault, unless};
 use super::layers::Linear;
 use super::module::{Mode, Module, Visitor};
@@ -90,11 +90,12 @@ impl<I: Dim, O: Dim> Lora<I, O> {
     #[must_use]
     #[track_caller]
     pub fn forward<X: Features<I, O>>(&self, x: &X) -> X::Out {
-        let base = self.base_layer.forward(x.inner());
+        let x = &*entering(self, x.inner());
+        let base = self.base_layer.forward(x);
         if self.is_merged {
             return hooked(self, X::Out::like(base));
         }
-        let inner = self.dropout.forward(x.inner()).matmul(&self.lora_a.t());
+        let inner = self.dropout.forward(x).matmul(&self.lora_a.t());
         let learned = inner.matmul(&self.lora_b.t()).mul(self.scale);
         hooked(self, X::Out::like(base + learned))
     }

@@ -14,6 +14,7 @@ mod forward;
 mod functional_call;
 mod hooks;
 mod init;
+mod instance_norm;
 mod layers;
 mod lora;
 mod module;
@@ -33,12 +34,15 @@ pub use forward::{
     Silu, Softmax, Softplus, Tanh,
 };
 pub use functional_call::functional_call;
-pub use hooks::{ForwardHook, features, hooked, register_forward_hook};
+pub use hooks::{
+    ForwardHook, entered, features, hooked, register_forward_hook, register_forward_pre_hook,
+};
 pub use init::{Init, repeat};
+pub use instance_norm::InstanceNorm;
 pub use layers::{LayerNorm, Linear};
 pub use lora::{Lora, LoraConfig};
 pub use module::{Event, Mode, Module, Place, Visitor, walk};
-pub use norm::{BatchNorm, GroupNorm, InstanceNorm, RmsNorm};
+pub use norm::{BatchNorm, GroupNorm, RmsNorm};
 pub use recurrent::{
     Gru, GruCell, GruState, Layers, Lstm, LstmCell, LstmState, Rnn, RnnCell, RnnNonlinearity,
     RnnState,

@@ -1,11 +1,11 @@
-//! Normalization layers beside `LayerNorm`: `BatchNorm`, `GroupNorm`, `InstanceNorm`, `RmsNorm`,
+//! Normalization layers beside `LayerNorm` and `InstanceNorm`: `BatchNorm`, `GroupNorm`, `RmsNorm`,
 //! with PyTorch's names and defaults.
 
-use gt_ir::{DType, Shape, Type};
+use gt_ir::DType;
 
 use super::buffer::Buffer;
 use super::forward::Forward;
-use super::hooks::hooked;
+use super::hooks::{entering, hooked};
 use super::init::{Init, divisors, fault, parameter, unless};
 use super::module::{Mode, Module, Visitor};
 use crate::core::DynTensor;
@@ -63,14 +63,14 @@ impl<C: Dim> BatchNorm<C> {
     #[must_use]
     #[track_caller]
     pub fn forward<X: Floats>(&self, x: &X) -> X::Owned {
+        let x = &*entering(self, x.inner());
         let (mean, var) = (self.running_mean.get(), self.running_var.get());
         let running = (mean.as_dyn(), var.as_dyn());
         let affine = (self.weight.as_dyn(), self.bias.as_dyn());
         let y = match self.mode {
-            Mode::Eval => functional::batch_norm_eval(x.inner(), running, affine, self.eps),
+            Mode::Eval => functional::batch_norm_eval(x, running, affine, self.eps),
             Mode::Train => {
-                let made =
-                    functional::batch_norm(x.inner(), running, affine, self.momentum, self.eps);
+                let made = functional::batch_norm(x, running, affine, self.momentum, self.eps);
                 self.running_mean.set(&Tensor::wrap(made.running_mean));
                 self.running_var.set(&Tensor::wrap(made.running_var));
                 self.num_batches_tracked.set(&(self.num_batches_tracked.get() + 1));
@@ -90,7 +90,7 @@ impl<C: StaticDim> Init for BatchNorm<C> {
 
 /// One number for each channel.
 #[track_caller]
-fn of_channels(channels: usize, value: f64) -> DynTensor {
+pub(super) fn of_channels(channels: usize, value: f64) -> DynTensor {
     DynTensor::full([channels], value, DType::F32)
 }
 
@@ -183,7 +183,8 @@ impl<C: Dim> GroupNorm<C> {
     #[track_caller]
     pub fn forward<X: Floats>(&self, x: &X) -> X::Owned {
         let (weight, bias) = (self.weight.as_dyn(), self.bias.as_dyn());
-        hooked(self, X::Owned::like(x.inner().group_norm(self.groups, weight, bias, self.eps)))
+        let x = &*entering(self, x.inner());
+        hooked(self, X::Owned::like(x.group_norm(self.groups, weight, bias, self.eps)))
     }
 }
 
@@ -203,90 +204,6 @@ impl<C: Dim, X: Floats> Forward<X> for GroupNorm<C> {
     #[track_caller]
     fn forward(&self, x: &X) -> X::Owned {
         GroupNorm::forward(self, x)
-    }
-}
-
-/// Normalizes each channel (axis 1) of each example by its own mean and variance (Ulyanov, Vedaldi
-/// and Lempitsky 2016): PyTorch's `InstanceNorm1d`, `2d` and `3d`, which have no scale and offset
-/// unless asked to. Without running statistics.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct InstanceNorm<C: Dim = Dyn> {
-    /// The scale, if there is one; ones at first.
-    pub weight: Option<Tensor<(C,)>>,
-    /// The offset, if there is one; zeros at first.
-    pub bias: Option<Tensor<(C,)>>,
-    /// Added to the variance.
-    pub eps: f64,
-    channels: usize,
-}
-
-impl<C: Dim> InstanceNorm<C> {
-    /// A layer whose number of channels the type does not know.
-    #[must_use]
-    pub fn with_sizes(channels: usize) -> Self {
-        InstanceNorm { weight: None, bias: None, eps: 1e-5, channels }
-    }
-
-    /// This layer with a scale and an offset for each channel: `affine=True`.
-    #[must_use]
-    #[track_caller]
-    pub fn with_affine(self) -> Self {
-        let weight = Some(parameter("InstanceNorm", of_channels(self.channels, 1.0)));
-        let bias = Some(parameter("InstanceNorm", of_channels(self.channels, 0.0)));
-        InstanceNorm { weight, bias, ..self }
-    }
-
-    /// This layer with another `eps`.
-    #[must_use]
-    pub fn with_eps(self, eps: f64) -> Self {
-        InstanceNorm { eps, ..self }
-    }
-
-    /// The parameter, or this number for each channel, in the dtype of `x`.
-    #[track_caller]
-    fn each(&self, x: &DynTensor, parameter: Option<&Tensor<(C,)>>, value: f64) -> DynTensor {
-        match (parameter, Shape::new(&[self.channels])) {
-            (Some(parameter), _) => parameter.as_dyn().clone(),
-            (None, Ok(shape)) => x.full_of(Type { dtype: x.dtype(), shape }, value.into()),
-            (None, Err(error)) => x.record_with(|_| Err(error)),
-        }
-    }
-
-    /// The layer applied to `[batch, C, ..]`.
-    #[must_use]
-    #[track_caller]
-    pub fn forward<X: Floats>(&self, x: &X) -> X::Owned {
-        let x = x.inner();
-        let weight = self.each(x, self.weight.as_ref(), 1.0);
-        let bias = self.each(x, self.bias.as_ref(), 0.0);
-        hooked(self, X::Owned::like(x.group_norm(self.channels, &weight, &bias, self.eps)))
-    }
-}
-
-#[diagnostic::do_not_recommend]
-impl<C: StaticDim> Init for InstanceNorm<C> {
-    fn init() -> Self {
-        InstanceNorm::with_sizes(C::SIZE)
-    }
-}
-
-#[diagnostic::do_not_recommend]
-impl<C: Dim> Module for InstanceNorm<C> {
-    fn describe(&self) -> String {
-        format!("InstanceNorm({})", self.channels)
-    }
-    fn visit(&self, visitor: &mut Visitor<'_>) {
-        visitor.child("weight", &self.weight);
-        visitor.child("bias", &self.bias);
-    }
-}
-
-impl<C: Dim, X: Floats> Forward<X> for InstanceNorm<C> {
-    type Out = X::Owned;
-    #[track_caller]
-    fn forward(&self, x: &X) -> X::Owned {
-        InstanceNorm::forward(self, x)
     }
 }
 
@@ -329,7 +246,8 @@ impl<D: Dim> RmsNorm<D> {
     #[must_use]
     #[track_caller]
     pub fn forward<X: Features<D, D>>(&self, x: &X) -> X::Out {
-        hooked(self, X::Out::like(x.inner().rms_norm(self.weight.as_dyn(), self.eps)))
+        let x = &*entering(self, x.inner());
+        hooked(self, X::Out::like(x.rms_norm(self.weight.as_dyn(), self.eps)))
     }
 }
 

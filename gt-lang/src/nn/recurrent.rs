@@ -11,7 +11,7 @@ mod stack;
 
 use std::marker::PhantomData;
 
-use super::hooks::hooked;
+use super::hooks::{entering, hooked};
 use super::init::other_sizes;
 use super::module::{Mode, Module, Visitor};
 use crate::core::DynTensor;
@@ -86,9 +86,10 @@ impl<I: Dim, H: Dim, O: Dim> Rnn<I, H, O> {
         state: Option<&RnnState<H>>,
     ) -> (X::Out, RnnState<H>) {
         let first: Vec<DynTensor> = state.iter().map(|s| s.as_dyn().clone()).collect();
+        let x = &*entering(self, x.inner());
         let (y, last) = match self.nonlinearity {
-            RnnNonlinearity::Tanh => self.stack.run::<TanhStep>(x.inner(), &first),
-            RnnNonlinearity::Relu => self.stack.run::<ReluStep>(x.inner(), &first),
+            RnnNonlinearity::Tanh => self.stack.run::<TanhStep>(x, &first),
+            RnnNonlinearity::Relu => self.stack.run::<ReluStep>(x, &first),
         };
         let last = last.first().unwrap_or(&y).clone();
         (hooked(self, X::Out::conforming("rnn", y)), Tensor::wrap(last))
@@ -155,7 +156,8 @@ impl<I: Dim, H: Dim, O: Dim> Lstm<I, H, O> {
     ) -> (X::Out, LstmState<H>) {
         let first = state.map(|s| [s.hidden.as_dyn().clone(), s.cell.as_dyn().clone()]);
         let first = first.as_ref().map_or(&[][..], |both| both);
-        let (y, last) = self.stack.run::<LstmStep>(x.inner(), first);
+        let x = &*entering(self, x.inner());
+        let (y, last) = self.stack.run::<LstmStep>(x, first);
         let state = |k: usize| Tensor::wrap(last.get(k).unwrap_or(&y).clone());
         let made = hooked(self, X::Out::conforming("lstm", y.clone()));
         (made, LstmState { hidden: state(0), cell: state(1) })
@@ -203,7 +205,8 @@ impl<I: Dim, H: Dim, O: Dim> Gru<I, H, O> {
         state: Option<&GruState<H>>,
     ) -> (X::Out, GruState<H>) {
         let first: Vec<DynTensor> = state.iter().map(|s| s.as_dyn().clone()).collect();
-        let (y, last) = self.stack.run::<GruStep>(x.inner(), &first);
+        let x = &*entering(self, x.inner());
+        let (y, last) = self.stack.run::<GruStep>(x, &first);
         let last = last.first().unwrap_or(&y).clone();
         (hooked(self, X::Out::conforming("gru", y)), Tensor::wrap(last))
     }

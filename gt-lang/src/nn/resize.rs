@@ -2,7 +2,7 @@
 //! channels that become pixels.
 
 use super::forward::Forward;
-use super::hooks::hooked;
+use super::hooks::{entering, hooked};
 use super::module::{Module, Visitor};
 use crate::functional::{self, Interpolation, Pooling, Resize};
 use crate::typed::{Dyn, Images, Resizes, ResizesVolumes, Sealed as _};
@@ -25,7 +25,7 @@ macro_rules! part {
             type Out = X::Out;
             #[track_caller]
             fn forward(&$this, x: &X) -> X::Out {
-                let $x = x.inner();
+                let $x = &*entering($this, x.inner());
                 hooked($this, X::Out::conforming(stringify!($name), $apply))
             }
         }

@@ -3,7 +3,7 @@
 
 use super::attention::{AttentionMask, MultiheadAttention};
 use super::dropout::Dropout;
-use super::hooks::hooked;
+use super::hooks::{entering, hooked};
 use super::layers::{LayerNorm, Linear};
 use super::module::{Mode, Module, Visitor};
 use crate::core::DynTensor;
@@ -120,7 +120,7 @@ impl<D: Dim, F: Dim> TransformerEncoderLayer<D, F> {
     #[must_use]
     #[track_caller]
     pub fn forward<X: Sequences<D, D>>(&self, x: &X, mask: AttentionMask<'_>) -> X::Out {
-        let x = x.inner();
+        let x = &*entering(self, x.inner());
         let x = sum!(self, x, norm1, |x| self.dropout.forward(&self.self_attn.forward(x, mask)));
         hooked(self, X::Out::like(sum!(self, &x, norm2, |x| feed_forward!(self, x))))
     }
@@ -194,7 +194,7 @@ impl<D: Dim, F: Dim> TransformerDecoderLayer<D, F> {
         X: Sequences<D, D>,
         M: Sequences<D, D, Batch: SameDim<X::Batch>>,
     {
-        let (x, memory) = (x.inner(), memory.inner());
+        let (x, memory) = (&*entering(self, x.inner()), memory.inner());
         let x = sum!(self, x, norm1, |x| self.dropout.forward(&self.self_attn.forward(x, mask)));
         let x = sum!(self, &x, norm2, |x| self.dropout.forward(&self.multihead_attn.cross(
             x,
@@ -273,7 +273,7 @@ impl<D: Dim, F: Dim> TransformerEncoder<D, F> {
     #[must_use]
     #[track_caller]
     pub fn forward<X: Sequences<D, D>>(&self, x: &X, mask: AttentionMask<'_>) -> X::Out {
-        let mut x = x.inner().clone();
+        let mut x = entering(self, x.inner()).into_owned();
         for layer in &self.layers {
             x = layer.forward(&x, mask);
         }
@@ -308,7 +308,7 @@ impl<D: Dim, F: Dim> TransformerDecoder<D, F> {
         X: Sequences<D, D>,
         M: Sequences<D, D, Batch: SameDim<X::Batch>>,
     {
-        let (mut x, memory) = (x.inner().clone(), memory.inner());
+        let (mut x, memory) = (entering(self, x.inner()).into_owned(), memory.inner());
         for layer in &self.layers {
             x = layer.forward(&x, memory, mask, memory_mask);
         }

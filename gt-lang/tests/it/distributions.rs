@@ -124,6 +124,48 @@ fn distributions_of_counts_are_pytorchs() {
     });
 }
 
+/// Each has its own number of trials, as if it were alone.
+#[test]
+fn numbers_of_trials_may_differ() {
+    run(|| {
+        let counts = [4_usize, 90, 0];
+        let n = DynTensor::from(counts.map(|n| n as i64));
+        let p = DynTensor::from([[0.3, 0.6, 0.5], [0.9, 0.1, 0.2]]);
+        let all = Binomial::from_probs(&n, &p);
+        let other = Binomial::from_logits(&n, &(&p * 0.5));
+        let value = DynTensor::from([1.0, 50.0, 0.0]);
+        let (log_prob, mean, variance) = (all.log_prob(&value), all.mean(), all.variance());
+        let kl = all.kl_divergence(&other);
+        for (i, count) in counts.into_iter().enumerate() {
+            let at = |x: &DynTensor| x.slice((Index::Ellipsis, i as i64));
+            let one = Binomial::from_probs(count, &at(&p));
+            let of_one = Binomial::from_logits(count, &(at(&p) * 0.5));
+            let same = [
+                (at(&log_prob), one.log_prob(&at(&value))),
+                (at(&mean), one.mean()),
+                (at(&variance), one.variance()),
+                (at(&kl), one.kl_divergence(&of_one)),
+            ];
+            for (found, want) in same {
+                assert!(found.allclose(&want, 1e-12, 1e-12).to_vec::<bool>().unwrap()[0]);
+            }
+        }
+        let drawn = all.sample([4000]);
+        assert_eq!(drawn.sizes(), [4000, 2, 3]);
+        let spread = (all.variance() / 4000.0 + 1e-12).sqrt();
+        let apart = ((drawn.mean(0) - all.mean()) / spread).abs().max(..).item().unwrap();
+        assert!(apart < 4.5, "the mean is {apart} standard errors off");
+        assert!(drawn.le(&n).all(..).to_vec::<bool>().unwrap()[0]);
+        // Parameters without the axis of the numbers of trials.
+        assert_eq!(Binomial::from_probs(&n, &DynTensor::from(0.5)).sample([2]).sizes(), [2, 3]);
+        let more = Binomial::from_probs(&(&n + DynTensor::from([0_i64, 1, -1])), &p);
+        let kl: Vec<f64> = all.kl_divergence(&more).to_vec().unwrap();
+        assert!(kl[0] == 0.0 && kl[1].is_nan() && kl[2] == f64::INFINITY, "{kl:?}");
+        let error = all.entropy().error().unwrap();
+        assert!(error.message().starts_with("binomial: the entropies"), "{error}");
+    });
+}
+
 /// Samples of large means, whose proposals are refused now and then: each count is as likely as it
 /// is to be.
 #[test]
@@ -242,6 +284,79 @@ fn gradients_flow_through_samples_and_probabilities() {
         let two = Categorical::from_logits(&DynTensor::zeros([3, 4], DType::F64));
         let drawn = two.sample([2]);
         assert_eq!((drawn.sizes(), two.log_prob(&drawn).sizes()), (vec![2, 3], vec![2, 3]));
+    });
+}
+
+/// The regularized lower incomplete gamma function, by its series, and the density times `x`.
+fn gamma_below(a: f64, x: f64) -> (f64, f64) {
+    let log_gamma = DynTensor::from(a).lgamma().item().unwrap();
+    let density = (a * x.ln() - x - log_gamma).exp();
+    let (mut term, mut sum) = (1.0 / a, 0.0);
+    for n in 1..3000 {
+        sum += term;
+        term *= x / (a + f64::from(n));
+    }
+    (density * sum, density)
+}
+
+/// The gradient of a sample is that of the inverse of the distribution function: by differences of
+/// the latter.
+#[test]
+fn samples_of_gamma_move_with_their_concentration() {
+    run(|| {
+        for a in [0.05, 0.6, 1.0, 3.0, 12.0, 150.0] {
+            let shape = DynTensor::full([40], a, DType::F64).requires_grad();
+            let drawn = Gamma::new(&shape, &DynTensor::from(2.0)).rsample([]);
+            let grad = autograd::grad(&drawn.sum(..), &[&shape]).unwrap();
+            let (drawn, grad): (Vec<f64>, Vec<f64>) =
+                (drawn.to_vec().unwrap(), grad[0].to_vec().unwrap());
+            for (x, got) in drawn.into_iter().map(|x| 2.0 * x).zip(grad).filter(|(x, _)| *x > 1e-30)
+            {
+                let h = a * 1e-4;
+                let moved = gamma_below(a + h, x).0 - gamma_below(a - h, x).0;
+                let want = -moved / (2.0 * h) / gamma_below(a, x).1 * x / 2.0;
+                assert!((got / want - 1.0).abs() < 1e-5, "{a}, {x}: {got} is not {want}");
+            }
+        }
+    });
+}
+
+/// Gradients of means of functions of samples, of which the means are known.
+#[test]
+fn gradients_flow_through_samples_that_are_found_by_refusing() {
+    run(|| {
+        const N: usize = 20_000;
+        let leaf = |x: f64| DynTensor::full((), x, DType::F32).requires_grad();
+        let check = |what: &str, mean: DynTensor, by: &[&DynTensor], want: &[f64]| {
+            let grads = autograd::grad(&mean, by).unwrap();
+            for (grad, want) in grads.iter().zip(want) {
+                let got = grad.item().unwrap();
+                assert!((got - want).abs() < 0.05 * (1.0 + want.abs()), "{what}: {got}, {want}");
+            }
+        };
+        let (a, b) = (leaf(0.4), leaf(1.5));
+        // E x^2 = a (a + 1) / b^2
+        let second = Gamma::new(&a, &b).rsample([N]).square().mean(..);
+        check("gamma", second, &[&a, &b], &[1.8 / 2.25, -2.0 * 0.56 / 3.375]);
+        // E x = a / (a + b)
+        let mean = Beta::new(&a, &b).rsample([N]).mean(..);
+        check("beta", mean, &[&a, &b], &[1.5 / 3.61, -0.4 / 3.61]);
+        let weights = DynTensor::from([0.5f32, 1.0, 2.5]).requires_grad();
+        let first = Dirichlet::new(&weights).rsample([N]).slice((.., 0)).mean(..);
+        let grad = autograd::grad(&first, &[&weights]).unwrap().remove(0);
+        let apart = (grad - DynTensor::from([3.5f32 / 16.0, -0.5 / 16.0, -0.5 / 16.0])).abs();
+        assert!(apart.max(..).item().unwrap() < 0.01);
+        // E |x - loc|^2 = scale^2 df / (df - 2)
+        let (df, loc, scale) = (leaf(9.0), leaf(0.5), leaf(2.0));
+        let drawn = StudentT::new(&df, &loc, &scale).rsample([N]);
+        let second = (drawn - 0.5).square().mean(..);
+        check("student_t", second, &[&df, &loc, &scale], &[-8.0 / 49.0, 0.0, 36.0 / 7.0]);
+        // One distribution of several, and halves.
+        let shape = DynTensor::ones([3, 2], DType::F16).requires_grad();
+        let joined = Independent::new(Gamma::new(&shape, &shape.ones_like()), 1).rsample([4]);
+        assert_eq!((joined.sizes(), joined.dtype()), (vec![4, 3, 2], DType::F16));
+        let grad = autograd::grad(&joined.sum(..), &[&shape]).unwrap().remove(0);
+        assert!(grad.dtype() == DType::F16 && grad.min(..).item().unwrap() > 0.0);
     });
 }
 

@@ -23,7 +23,11 @@ mod lora;
 mod metrics;
 mod mistakes;
 mod models;
+#[cfg(feature = "parquet")]
+mod parquet;
 mod parts;
+#[cfg(feature = "images")]
+mod pictures;
 mod places;
 mod pytorch;
 mod relations;
@@ -33,8 +37,13 @@ mod segments;
 mod sequences;
 mod signals;
 mod sizes;
+#[cfg(feature = "audio")]
+mod sound;
 mod special;
+#[cfg(feature = "tokenizers")]
+mod tokens;
 mod tour;
+mod trainer;
 mod typed;
 mod ui;
 

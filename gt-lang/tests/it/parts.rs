@@ -109,7 +109,10 @@ fn pooling_of_volumes_and_of_parts_of_windows_is_pytorchs() {
         };
         case.check(AvgPool3d(how).forward(&case.typed::<Volume<2>>()).as_dyn(), None);
     });
-    let ceil = |size, stride, padding| Pooling { size, stride, padding, ceil_mode: true };
+    let ceil = |size, stride, padding| {
+        let whole = Pooling::of(size);
+        Pooling { stride, padding, ceil_mode: true, ..whole }
+    };
     case("max_pool2d ceil", |case| {
         let layer = MaxPool2d(ceil([3; 2], [2; 2], [1; 2]));
         case.check(layer.forward(&case.typed::<Image<2>>()).as_dyn(), None);
@@ -123,12 +126,84 @@ fn pooling_of_volumes_and_of_parts_of_windows_is_pytorchs() {
     });
 }
 
+/// The mean of what is inside of each window: sums over ones say how much that is.
+#[test]
+fn means_of_windows_can_leave_the_padding_out() {
+    run(|| {
+        for ceil_mode in [false, true] {
+            let how = Pooling { stride: [2, 3], padding: [1, 2], ..Pooling::of([3, 4]) };
+            let how = Pooling { ceil_mode, ..how };
+            let without = Pooling { count_include_pad: false, ..how };
+            let x = DynTensor::randn([2, 3, 6, 7], DType::F64).requires_grad();
+            let pool = |x: &DynTensor| functional::avg_pool2d(x, how);
+            let want = pool(&x) / pool(&x.detach().ones_like());
+            let found = functional::avg_pool2d(&x, without);
+            close(&found, &want.to_vec::<f64>().unwrap(), "planes");
+            let weights = found.detach().randn_like();
+            let grad = |y: &DynTensor| autograd::grad(&(y * &weights).sum(..), &[&x]).unwrap();
+            close(&grad(&found)[0], &grad(&want)[0].to_vec::<f64>().unwrap(), "their gradients");
+        }
+        let how = Pooling { stride: [2; 3], padding: [1; 3], ..Pooling::of([3, 2, 2]) };
+        let x = DynTensor::randn([1, 2, 5, 4, 4], DType::F64);
+        let want = functional::avg_pool3d(&x, how) / functional::avg_pool3d(&x.ones_like(), how);
+        let without = AvgPool3d(Pooling { count_include_pad: false, ..how });
+        close(&without.forward(&x), &want.to_vec::<f64>().unwrap(), "volumes");
+        // Halves are added in `f32`.
+        let halves = DynTensor::full([1, 1, 3, 3], 40_000.0, DType::F16);
+        let without = Pooling { count_include_pad: false, padding: [1; 2], ..Pooling::of([3; 2]) };
+        let means = functional::avg_pool2d(&halves, without);
+        assert_eq!((means.dtype(), means.item().unwrap()), (DType::F16, 40_000.0));
+    });
+}
+
+/// Running statistics move towards the means of those of the examples, and are used in evaluation.
+#[test]
+fn instance_norms_may_keep_running_statistics() {
+    run(|| {
+        let mut layer = <InstanceNorm>::with_sizes(2).with_running_stats().with_affine();
+        let x = DynTensor::randn([3, 2, 4, 5], DType::F32) * 2.0 + 1.0;
+        let (mut mean, mut var) = (DynTensor::zeros([2], DType::F32), DynTensor::from([1f32; 2]));
+        for scale in [1.0, 3.0] {
+            let x = &x * scale;
+            let made = layer.forward(&x);
+            let alone = <InstanceNorm>::with_sizes(2).forward(&x);
+            assert_eq!(made.to_vec::<f32>().unwrap(), alone.to_vec::<f32>().unwrap());
+            mean = mean * 0.9 + x.mean([2, 3]).mean(0) * 0.1;
+            var = var * 0.9 + x.var([2, 3]).mean(0) * 0.1;
+        }
+        let state = layer.state_dict().unwrap();
+        let names: Vec<&str> = state.iter().map(|(name, _)| name).collect();
+        assert_eq!(names, ["bias", "num_batches_tracked", "running_mean", "running_var", "weight"]);
+        let held = |name: &str| DynTensor::from_host(state.get(name).unwrap().clone());
+        let list = |x: &DynTensor| x.to_host().unwrap().to_f64();
+        close(&held("running_mean"), &list(&mean), "mean");
+        close(&held("running_var"), &list(&var), "variance");
+        assert_eq!(layer.parameters().len(), 2);
+        layer.eval();
+        let [mean, var] = [mean, var].map(|x| x.reshape([2, 1, 1]));
+        let want = (&x - mean) / (var + 1e-5).sqrt();
+        close(&layer.forward(&x), &list(&want), "evaluation");
+        assert_eq!(layer.state_dict().unwrap(), state, "evaluation changes nothing");
+        // Another layer goes on with the state.
+        let mut other = <InstanceNorm>::with_sizes(2).with_running_stats().with_affine();
+        other.load_state_dict(&state).unwrap();
+        other.eval();
+        let of = |layer: &InstanceNorm| layer.forward(&x).to_vec::<f32>().unwrap();
+        assert_eq!(of(&other), of(&layer));
+    });
+}
+
 #[test]
 fn instance_norms_are_pytorchs() {
     case("instance_norm", |case| {
         let layer = InstanceNorm::<N<3>>::new();
         case.check(layer.forward(&case.typed::<Image<3>>()).as_dyn(), Some(&layer));
         assert!(layer.parameters().is_empty());
+    });
+    case("instance_norm", |case| {
+        // Running statistics change nothing in training.
+        let layer = InstanceNorm::<N<3>>::new().with_running_stats();
+        case.check(layer.forward(&case.typed::<Image<3>>()).as_dyn(), Some(&layer));
     });
     case("instance_norm affine", |case| {
         let layer = InstanceNorm::<N<3>>::new().with_affine().with_eps(0.1);

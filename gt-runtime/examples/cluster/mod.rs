@@ -1,6 +1,7 @@
 //! What the measuring examples share: a server and a worker in processes of their own, and programs
 //! that record instruction by instruction. The processes are the example itself, in another role.
 
+use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,7 +11,9 @@ use gt_ir::backend::Backend;
 use gt_ir::{Entry, HostTensor, Instr, Loc, Op, Operand, Scalar, Shape, Tape, ValueId};
 use gt_runtime::client::connect;
 use gt_runtime::server::{Server, ServerConfig};
+use gt_runtime::worker::roads::Listen;
 use gt_runtime::worker::{Worker, WorkerConfig};
+use gt_runtime::zmq::{Address, Exposure, ipc_path};
 
 /// How long a server may take to start.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -21,17 +24,40 @@ pub(crate) fn serves(words: &[&str]) -> bool {
         ["server", port] => {
             Server::bind(ServerConfig::local(port.parse().unwrap())).unwrap().run(|_| ()).unwrap()
         }
-        ["worker", address] => work(address),
+        ["worker", address] => work(WorkerConfig::new(address.parse().unwrap())),
+        ["worker", address, listen, exposure] => {
+            let own: Address = listen.parse().unwrap();
+            let listen = Some(match *exposure {
+                "shared" => Listen { address: own, exposure: Exposure::Sealed },
+                "encrypted" => Listen { address: without_file(own), exposure: Exposure::Sealed },
+                _ => Listen { address: own, exposure: Exposure::Insecure },
+            });
+            work(WorkerConfig { listen, ..WorkerConfig::new(address.parse().unwrap()) })
+        }
         _ => return false,
     }
     true
 }
 
-fn work(address: &str) {
+fn work(config: WorkerConfig) {
     let engine = Box::new(Native::new(NativeConfig::host()).unwrap());
-    let worker = Worker::new(WorkerConfig::new(address.parse().unwrap())).unwrap();
     // It ends when the server is killed.
-    let _ = worker.serve(engine, |_| ());
+    let _ = Worker::new(config).unwrap().serve(engine, |_| ());
+}
+
+/// A free port of this host, whose socket file is removed as soon as it is there. Others come by
+/// tcp.
+fn without_file(Address { host, .. }: Address) -> Address {
+    let port = TcpListener::bind((&*host, 0)).unwrap().local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        let path = ipc_path(port).unwrap();
+        for _ in 0..100 {
+            std::thread::sleep(Duration::from_millis(10));
+            // At other addresses there is none.
+            let _ = std::fs::remove_file(&path);
+        }
+    });
+    Address { host, port }
 }
 
 /// This example in another role.
@@ -41,22 +67,24 @@ pub(crate) fn role(words: &[&str]) -> Command {
     command
 }
 
-/// A server and a worker, which end with it.
+/// A server and workers, which end with it.
 pub(crate) struct Cluster {
     pub(crate) address: String,
-    _parts: [Kill; 2],
+    _parts: Vec<Kill>,
 }
 
 impl Cluster {
-    /// Starts both, and waits until the worker works.
-    pub(crate) fn start() -> Cluster {
+    /// Starts a server and so many workers, and waits until one works. `listen` is where workers
+    /// listen for each other, if not at the usual place.
+    pub(crate) fn start(n_workers: usize, listen: &[&str]) -> Cluster {
         let port = (21_000 + std::process::id() % 10_000).to_string();
         let address = format!("localhost:{port}");
         let start = |words: &[&str]| Kill(role(words).stdout(Stdio::null()).spawn().unwrap());
-        let server = start(&["server", &port]);
+        let mut parts = vec![start(&["server", &port])];
         std::thread::sleep(Duration::from_millis(200));
-        let worker = start(&["worker", &address]);
-        let cluster = Cluster { address, _parts: [server, worker] };
+        let worker = [&["worker", &address], listen].concat();
+        parts.extend((0..n_workers).map(|_| start(&worker)));
+        let cluster = Cluster { address, _parts: parts };
         let mut program = Program::connect(&cluster.address);
         let x = program.give(vec![0.0; 4], &[4]);
         program.read(x);

@@ -187,8 +187,12 @@ impl Dispatcher {
                 self.trace(peer, pass, incarnation, &hello, from);
             }
             Body::Hello(hello) => self.hello(peer, pass, incarnation, hello),
-            // Only a dispatcher sends these.
-            Body::Welcome(_) | Body::Refused(_) | Body::Status(_) | Body::Events(_) => (),
+            // Only a dispatcher sends these, or a worker to a worker.
+            Body::Welcome(_)
+            | Body::Refused(_)
+            | Body::Status(_)
+            | Body::Events(_)
+            | Body::Lane(_) => (),
             Body::Data { .. } | Body::Ack { .. } | Body::Ping | Body::Bye { .. } => {
                 self.traffic(peer, packet)
             }

@@ -8,11 +8,12 @@ use gt_ir::{HostTensor, Tape, ValueId};
 
 use super::{Handle, Shared};
 use crate::capture::Capture;
-use crate::client::Submitter;
+use crate::client::{Session, Submitter};
 use crate::clock;
 use crate::ids::PeerId;
 use crate::modifier::{self, Place};
 use crate::profile::Call;
+use crate::slot::Slot;
 
 /// One session of a system.
 pub(super) struct Embedded {
@@ -25,6 +26,13 @@ pub(super) struct Embedded {
 impl Embedded {
     fn shared(&self) -> &Shared {
         &self.handle.0
+    }
+
+    /// Asks for something and waits for the answer.
+    fn wait<T>(&self, ask: impl FnOnce(&mut Session) -> Slot<T>) -> Option<T> {
+        let slot = self.shared().with(self.peer, ask)?;
+        self.shared().help(|| slot.is_filled());
+        slot.wait()
     }
 
     fn modified(&self, segment: Tape) -> Option<Tape> {
@@ -59,13 +67,13 @@ impl Backend for Embedded {
 
     fn fetch(&self, value: ValueId) -> Result<HostTensor, RunError> {
         let _calls = (Call::wait(), self.capture.waits());
-        let slot = self.shared().with(self.peer, |session| session.fetch(clock::now(), value));
-        slot.and_then(|slot| slot.wait()).unwrap_or_else(|| Err(gone()))
+        self.wait(|session| session.fetch(clock::now(), value)).unwrap_or_else(|| Err(gone()))
     }
 
     fn begin_fetch(&self, value: ValueId) -> Fetching {
         let _calls = (Call::submit(), self.capture.submits());
         let slot = self.shared().with(self.peer, |session| session.fetch(clock::now(), value));
+        self.shared().leave();
         Box::pin(async move {
             match slot {
                 Some(slot) => slot.await.unwrap_or_else(|| Err(gone())),
@@ -76,8 +84,8 @@ impl Backend for Embedded {
 
     fn stats(&self) -> Result<Stats, RunError> {
         let _call = Call::wait();
-        let slot = self.shared().with(self.peer, |session| session.stats(clock::now()));
-        let stats = slot.and_then(|slot| slot.wait()).unwrap_or_else(|| Err(gone()));
+        let stats = self.wait(|session| session.stats(clock::now()));
+        let stats = stats.unwrap_or_else(|| Err(gone()));
         stats.map(|stats| self.submitter.complete(stats))
     }
 

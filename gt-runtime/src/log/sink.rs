@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use super::config::{Format, LogConfig};
 use super::lines::Lines;
+use super::remark;
 use super::told::Told;
 
 /// The time in which lines are collected before they are written.
@@ -158,7 +159,7 @@ impl Shared {
         let (mut spare, mut portion) = (Lines::default(), String::new());
         while let Some((mut lines, last, lost)) = self.take(std::mem::take(&mut spare)) {
             let wrote = lines.write((format, last), &mut portion, |text| out.write(text));
-            if let Err(error) = wrote.and_then(|()| out.apologize(lost)) {
+            if let Err(error) = wrote.and_then(|()| out.apologize(format, lost)) {
                 return self.die(&out.path, &error);
             }
             self.lock().is_writing = false;
@@ -256,11 +257,9 @@ impl Out {
         Ok(())
     }
 
-    fn apologize(&mut self, lost: u64) -> std::io::Result<()> {
-        match lost {
-            0 => Ok(()),
-            n => self.write(&format!("# {n} lines are missing here: the file was too slow\n")),
-        }
+    fn apologize(&mut self, format: Format, lost: u64) -> std::io::Result<()> {
+        let text = format!("{lost} lines are missing here: the file was too slow");
+        if lost > 0 { self.write(&remark(format, &text)) } else { Ok(()) }
     }
 
     /// Renames the full file, and begins a new one.
@@ -329,5 +328,7 @@ mod tests {
         assert_eq!((state.lost, state.sequence), (2, 1));
         state.lines.clear();
         assert!(state.has_room());
+        assert_eq!(remark(Format::Json, "2 \"lines\""), "{\"note\":\"2 \\\"lines\\\"\"}\n");
+        assert_eq!(remark(Format::Seed, "2 lines"), "# 2 lines\n");
     }
 }

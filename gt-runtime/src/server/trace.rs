@@ -13,7 +13,9 @@ use std::time::Duration;
 
 use crate::clock::Time;
 use crate::dispatcher::{Note, Party, Report};
-use crate::log::{Details, Format, Line, Said, header, print, with_moment, with_note, with_report};
+use crate::log::{
+    Details, Format, Line, Said, header, print, remark, with_moment, with_note, with_report,
+};
 use crate::wire::{Events, MAX_EVENTS, Moments};
 use clocks::Clocks;
 
@@ -73,10 +75,9 @@ impl Trace {
             });
         }
         if moments.lost > 0 {
-            self.keep(format!(
-                "# {} events of {party} are missing here: it was too fast\n",
-                moments.lost
-            ));
+            let lost = moments.lost;
+            let text = format!("{lost} events of {party} are missing here: it was too fast");
+            self.keep(remark(Format::Json, &text));
         }
     }
 

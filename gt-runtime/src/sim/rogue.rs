@@ -8,8 +8,8 @@ use super::Random;
 use crate::identity::Identity;
 use crate::ids::{Incarnation, RequestId};
 use crate::wire::{
-    Body, Chunk, Destination, Doing, Door, FromClient, FromWorker, Hello, Message, Moment, Moments,
-    Order, Packet, Performance, Role, Routine, Stream,
+    Body, Chunk, Destination, Doing, Door, FromClient, FromWorker, Hello, LaneMessage, Message,
+    Moment, Moments, Order, Packet, Performance, Role, Routine, Stream,
 };
 use bytes::Bytes;
 use gt_ir::backend::{Demand, ErrorKind, RunError};
@@ -60,6 +60,10 @@ impl Rogue {
                 Body::Ack { upto, seen: random.below(1 << 40), credit: random.below(1 << 60) }
             }
             7 if random.percent(10) => Body::Bye { reason: "no reason".into() },
+            7 if random.percent(50) => {
+                let piece = LaneMessage::Piece { tag: 1, len: 1 << 20, head: vec![0; 9] };
+                Body::Lane(Box::new(piece))
+            }
             _ => {
                 let message = match self.role {
                     Role::Client if random.percent(50) => self.valid(random),

@@ -9,7 +9,8 @@
 mod tests;
 
 use super::{
-    Body, MAX_CHUNK, MAX_ENTRIES, MAX_EVENTS, MAX_HEAD, MAX_MOMENTS, MAX_TEXT, PROTOCOL, Packet,
+    Body, LaneMessage, MAX_CHUNK, MAX_ENTRIES, MAX_EVENTS, MAX_HEAD, MAX_MOMENTS, MAX_PIECE_HEAD,
+    MAX_TEXT, Meeting, PROTOCOL, Packet,
 };
 use crate::wire::handshake::SAME_VERSION;
 use crate::wire::{FromClient, FromWorker, MAX_ROUTINE, Message, Order, ToClient, ToWorker};
@@ -174,7 +175,22 @@ fn check(packet: &Packet) -> Result<(), WireError> {
             limit("a text", events.head.len(), MAX_TEXT)?;
             limit("events", events.lines.len(), MAX_EVENTS)
         }
+        Body::Lane(message) => check_lane(message),
         Body::Refused(_) | Body::Status(_) | Body::Ack { .. } | Body::Ping => Ok(()),
+    }
+}
+
+fn check_lane(message: &LaneMessage) -> Result<(), WireError> {
+    match message {
+        LaneMessage::Meet(Meeting { entries, .. }) => {
+            limit("a list of entries", entries.len(), Meeting::MAX_ENTRIES)?;
+            let mut sizes = entries.iter().map(|(key, value)| key.len() + value.len());
+            sizes.try_for_each(|size| limit("an entry", size, Meeting::MAX_ENTRY))
+        }
+        LaneMessage::Piece { len, head, .. } => {
+            limit("a piece's packet", head.len(), MAX_PIECE_HEAD)?;
+            limit("a chunk", *len as usize, MAX_CHUNK)
+        }
     }
 }
 

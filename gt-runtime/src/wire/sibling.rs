@@ -1,4 +1,5 @@
-//! The messages between two workers of one session: values that the one sends the other.
+//! The messages between two workers of one session: values that the one sends the other, and what
+//! they say about a lane beside their road.
 
 use std::fmt;
 use std::sync::Arc;
@@ -53,4 +54,37 @@ pub struct Parcel {
     pub opened: u64,
     /// The piece, with the name that the receiver gives the value.
     pub chunk: Chunk,
+}
+
+/// What two workers say about the lane beside their road, on which the bytes of large pieces go
+/// (`worker/lanes`). It belongs to neither link of their connection.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum LaneMessage {
+    /// How this end of the lane is reached. The end with values says it first.
+    Meet(Meeting),
+    /// A packet whose chunk comes over the lane.
+    Piece {
+        /// The tag of the bytes.
+        tag: u32,
+        /// Their number.
+        len: u32,
+        /// The packet without them.
+        head: Vec<u8>,
+    },
+}
+
+/// How an end of a lane is reached.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Meeting {
+    /// A random number, of which the other end makes its proof that it knows the door's key.
+    pub nonce: [u8; 32],
+    /// What this end says to the library that connects the two.
+    pub entries: Vec<(String, Vec<u8>)>,
+}
+
+impl Meeting {
+    /// The most entries. Gloo has one.
+    pub const MAX_ENTRIES: usize = 8;
+    /// The most bytes of an entry, with its key.
+    pub const MAX_ENTRY: usize = 4 << 10;
 }

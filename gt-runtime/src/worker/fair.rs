@@ -69,10 +69,18 @@ impl<K: Ord + Copy, T> Fair<K, T> {
         self.change(session, |line, _| line.items.push_back(item));
     }
 
-    /// Adds an item behind those of its session for which `before` holds. They are the first ones.
-    pub fn add_behind(&mut self, session: K, item: T, before: impl FnMut(&T) -> bool) {
+    /// Adds an item behind those of its session for which `before` holds, which are the first ones,
+    /// and behind those right after them for which `trifles` holds.
+    pub fn add_behind(
+        &mut self,
+        session: K,
+        item: T,
+        before: impl FnMut(&T) -> bool,
+        trifles: impl Fn(&T) -> bool,
+    ) {
         self.change(session, |line, _| {
-            let at = line.items.partition_point(before);
+            let first = line.items.partition_point(before);
+            let at = first + line.items.range(first..).take_while(|item| trifles(item)).count();
             line.items.insert(at, item);
             line.parked &= at > 0;
         });
@@ -272,11 +280,12 @@ mod tests {
     fn items_of_a_session_stay_in_order_and_some_go_ahead() {
         let mut fair = Fair::default();
         (0..4).for_each(|n| fair.add('a', n * 10));
-        fair.add_behind('a', 15, |item| *item <= 15);
-        fair.add_behind('a', 16, |item| *item <= 16);
+        fair.add_behind('a', 15, |item| *item <= 15, |_| false);
+        fair.add_behind('a', 16, |item| *item <= 16, |_| false);
+        fair.add_behind('a', 21, |item| *item <= 16, |item| *item == 20);
         fair.add_first(99);
         let mut take = || std::iter::from_fn(|| fair.take()).collect::<Vec<_>>();
-        assert_eq!(take(), [99, 0, 10, 15, 16, 20, 30]);
+        assert_eq!(take(), [99, 0, 10, 15, 16, 20, 21, 30]);
     }
 
     #[test]
@@ -289,7 +298,7 @@ mod tests {
         assert!(!fair.is_free_for('a') && !fair.is_free_for('b'));
         assert_eq!((fair.take(), fair.take()), (Some("b1"), None));
         assert!(!fair.is_free_for('a') && fair.is_free_for('b'));
-        fair.add_behind('a', "a0", |_| false);
+        fair.add_behind('a', "a0", |_| false, |_| false);
         assert_eq!((fair.take(), fair.take()), (Some("a0"), Some("a1")));
         fair.park('a', "a1");
         fair.resume();

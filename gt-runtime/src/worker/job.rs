@@ -113,13 +113,24 @@ impl Task {
 }
 
 impl Job {
+    /// Whether it is a segment.
+    pub(super) fn is_segment(&self) -> bool {
+        matches!(self, Job::Task(task) if task.place().2)
+    }
+
+    /// Whether it is a segment without instructions and data.
+    pub(super) fn computes_nothing(&self) -> bool {
+        let Job::Task(Task { order: Order::Run(tape), inputs, .. }) = self else { return false };
+        inputs.is_empty() && tape.instrs().next().is_none()
+    }
+
     /// Whether the job takes less time than waking a thread for it: it computes nothing, or it runs
     /// a plan that was quick.
     #[must_use]
     pub fn is_quick(&self) -> bool {
         let Job::Task(task) = self else { return true };
         match (&task.order, &task.template) {
-            (Order::Run(tape), _) => task.inputs.is_empty() && tape.instrs().next().is_none(),
+            (Order::Run(_), _) => self.computes_nothing(),
             (Order::Launch { .. }, Some(template)) => template.plan.was_quick(),
             _ => true,
         }

@@ -31,6 +31,8 @@ pub struct Jobs {
 pub(crate) struct Lines {
     fair: Fair<Owner, Assigned>,
     out: Option<Out>,
+    /// The number of segments that were added since a job was taken.
+    n_untaken: usize,
     /// Whether another session waits than that of the job that is out. Read without the lock.
     contended: Arc<AtomicBool>,
 }
@@ -43,13 +45,16 @@ impl Items for Lines {
     type Item = Assigned;
 
     fn take(&mut self) -> Option<Assigned> {
+        if self.out.is_some() {
+            return None;
+        }
         let job = self.fair.take()?;
         self.begin(&job);
         Some(job)
     }
 
     fn is_empty(&self) -> bool {
-        self.fair.is_empty()
+        self.out.is_some() || self.fair.is_empty()
     }
 }
 
@@ -68,10 +73,15 @@ impl Lines {
                 let is_ahead = matches!(task.order, Order::Fetch { .. });
                 let job = Assigned(registration, Job::Task(task));
                 match is_ahead {
-                    true => fair.add_behind(owner, job, |Assigned(_, before)| match before {
-                        Job::Task(before) => before.place() <= own,
-                        Job::Open { .. } | Job::Planned | Job::End { .. } => true,
-                    }),
+                    true => {
+                        let is_before = |Assigned(_, before): &Assigned| match before {
+                            Job::Task(before) => before.place() <= own,
+                            Job::Open { .. } | Job::Planned | Job::End { .. } => true,
+                        };
+                        // What a program freed before a read is free after it.
+                        let frees = |Assigned(_, before): &Assigned| before.computes_nothing();
+                        fair.add_behind(owner, job, is_before, frees);
+                    }
                     false => fair.add(owner, job),
                 }
             }
@@ -85,6 +95,7 @@ impl Lines {
     }
 
     fn begin(&mut self, Assigned(registration, job): &Assigned) {
+        self.n_untaken = 0;
         self.out = Some(Out(job.session().map(|session| (*registration, session))));
         self.compare();
     }
@@ -128,9 +139,40 @@ impl Jobs {
         Jobs { queue, contended }
     }
 
-    /// Adds a job of a registration.
+    /// Adds a job of a registration. A second segment is not left to threads that wait, because a
+    /// program that submits several segments does not wait for each. Nor is one that only frees
+    /// values, because others may need the memory.
     pub fn add(&self, registration: u64, job: Job) {
-        self.queue.change(|lines| lines.add(registration, job));
+        self.queue.change_quietly(|lines| {
+            let is_left = matches!(job, Job::Task(_)) && !job.computes_nothing();
+            lines.n_untaken += usize::from(job.is_segment());
+            lines.add(registration, job);
+            is_left && lines.n_untaken <= 1
+        });
+    }
+
+    /// Takes the next job out for a thread that waits, if no other job is out. The job must be
+    /// settled. Until [`leave`](Jobs::leave), jobs are left to such threads.
+    pub(crate) fn help(&self) -> Option<Assigned> {
+        self.queue.help(Lines::take)
+    }
+
+    /// Ends the turn of the job that is out, and takes the next one as [`Jobs::help`] does.
+    pub(crate) fn settle_and_help(&self, registration: u64, ran: Ran) -> Option<Assigned> {
+        self.queue.help(|lines| {
+            lines.settle(registration, ran);
+            lines.take()
+        })
+    }
+
+    /// Leaves all jobs to the thread of the executor.
+    pub(crate) fn leave(&self) {
+        self.queue.leave();
+    }
+
+    /// Whether there may be a job to take.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.queue.is_busy()
     }
 
     /// Takes a task out if it is the next job and no other is out. Else adds the job. A job that is

@@ -1,5 +1,6 @@
 //! The sockets between workers: a gate at which others bring values, and an uplink to each worker
-//! that gets values of this one. It decides nothing.
+//! that gets values of this one; and the lanes beside them, which large pieces may take (`lanes`).
+//! It decides nothing.
 //!
 //! A worker listens on the loopback interface if its server is on the same machine, else at an
 //! address that its configuration names. Over tcp, values are encrypted. Both ends know the secret
@@ -11,7 +12,9 @@ use std::time::Duration;
 
 use zmq::Context;
 
+use super::lanes::{Come, Fate, Lanes};
 use super::siblings::Road;
+use super::wanted::Wanted;
 use crate::clock;
 use crate::doors;
 use crate::identity::machine;
@@ -19,7 +22,7 @@ use crate::wire::codec::encode;
 use crate::wire::{Door, Packet};
 use crate::zmq::{
     Address, Arrival, Entry, Exposure, Gate, Peers, Sent, Socket, SocketError, Uplink, UplinkError,
-    Wakeups, wait,
+    Waker, Wakeups, wait,
 };
 
 /// The timeout of one attempt to reach another worker. It delays everything else that the worker
@@ -51,6 +54,7 @@ pub(super) struct Roads<'a> {
     door: Option<Arc<Door>>,
     peers: Peers,
     uplinks: BTreeMap<Arc<Door>, Uplink>,
+    lanes: Lanes,
 }
 
 /// Why a packet did not leave.
@@ -62,24 +66,22 @@ pub(super) enum Trouble {
 }
 
 impl<'a> Roads<'a> {
-    /// Listens for other workers, if the worker is to listen.
-    pub(super) fn open(ctx: &'a Context, listen: Option<&Listen>) -> Result<Self, SocketError> {
-        let (peers, uplinks) = (Peers::default(), BTreeMap::new());
-        let Some(Listen { address, exposure }) = listen else {
-            return Ok(Roads { ctx, gate: None, door: None, peers, uplinks });
+    /// Listens for other workers, if the worker is to listen. The threads of lanes wake `waker`.
+    pub(super) fn open(
+        ctx: &'a Context,
+        listen: Option<&Listen>,
+        wanted: Wanted,
+        waker: Waker,
+    ) -> Result<Self, SocketError> {
+        let (gate, door) = match listen {
+            Some(listen) => {
+                let (gate, door) = listening(ctx, listen)?;
+                (Some(gate), Some(Arc::new(door)))
+            }
+            None => (None, None),
         };
-        let key = doors::random();
-        let sealed = *exposure == Exposure::Sealed;
-        let (gate, address) = match sealed {
-            true => Gate::with_secret(ctx, address, secret(&key))?,
-            false => Gate::listen(ctx, address, *exposure)?,
-        };
-        let local = address.is_loopback();
-        // Others reach a worker that listens at all its addresses by the name of its machine.
-        let host = if address.is_unspecified() { machine() } else { address.host.clone() };
-        let address = Address { host, ..address }.to_string();
-        let door = Door { address, local, sealed, key };
-        Ok(Roads { ctx, gate: Some(gate), door: Some(Arc::new(door)), peers, uplinks })
+        let lanes = Lanes::new(wanted, door.clone(), waker);
+        Ok(Roads { ctx, gate, door, peers: Peers::default(), uplinks: BTreeMap::new(), lanes })
     }
 
     /// How other workers reach this one.
@@ -89,6 +91,23 @@ impl<'a> Roads<'a> {
 
     /// Takes the next packet of another worker. Bytes that are no packet are dropped.
     pub(super) fn receive(&mut self) -> Result<Option<(Road, Packet)>, SocketError> {
+        while let Some(come) = self.lanes.next() {
+            match come {
+                Come::Packet(road, packet) => return Ok(Some((road, packet))),
+                // If it is lost, so is the lane, and sockets remain.
+                Come::Say(road, packet) => drop(self.pass(&road, &packet)),
+            }
+        }
+        while let Some((road, packet)) = self.arrived()? {
+            if let Some(packet) = self.lanes.sort(&road, packet) {
+                return Ok(Some((road, packet)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Takes the next packet of the sockets.
+    fn arrived(&mut self) -> Result<Option<(Road, Packet)>, SocketError> {
         let now = clock::now();
         while let Some(arrival) =
             self.gate.as_mut().map(|gate| gate.receive(now)).transpose()?.flatten()
@@ -109,6 +128,24 @@ impl<'a> Roads<'a> {
 
     /// Sends a packet without waiting. Opens the road if it is not open.
     pub(super) fn send(&mut self, road: &Road, packet: &Packet) -> Result<(), Trouble> {
+        let by_file = match road {
+            Road::To(door) => self.uplinks.get(door).is_some_and(Uplink::is_by_file),
+            Road::From(_) => false,
+        };
+        match self.lanes.fate(road, packet, by_file) {
+            Fate::Sockets => self.pass(road, packet),
+            Fate::Underway => Ok(()),
+            Fate::Over => Err(Trouble::Impassable),
+            Fate::Instead(other) => {
+                self.pass(road, &other)?;
+                self.lanes.follow(road, packet);
+                Ok(())
+            }
+        }
+    }
+
+    /// Sends a packet by the sockets.
+    fn pass(&mut self, road: &Road, packet: &Packet) -> Result<(), Trouble> {
         let sent = match road {
             Road::To(door) => {
                 if !self.uplinks.contains_key(door) {
@@ -139,6 +176,7 @@ impl<'a> Roads<'a> {
 
     /// Closes a road.
     pub(super) fn close(&mut self, road: &Road) {
+        self.lanes.forget(road);
         match road {
             Road::To(door) => drop(self.uplinks.remove(door)),
             Road::From(peer) => {
@@ -167,6 +205,22 @@ impl<'a> Roads<'a> {
             .collect();
         wait(&sockets, wakeups, timeout)
     }
+}
+
+/// A gate for other workers, and the door that they see.
+fn listening(ctx: &Context, listen: &Listen) -> Result<(Gate, Door), SocketError> {
+    let Listen { address, exposure } = listen;
+    let key = doors::random();
+    let sealed = *exposure == Exposure::Sealed;
+    let (gate, address) = match sealed {
+        true => Gate::with_secret(ctx, address, secret(&key))?,
+        false => Gate::listen(ctx, address, *exposure)?,
+    };
+    let local = address.is_loopback();
+    // Others reach a worker that listens at all its addresses by the name of its machine.
+    let host = if address.is_unspecified() { machine() } else { address.host.clone() };
+    let address = Address { host, ..address }.to_string();
+    Ok((gate, Door { address, local, sealed, key }))
 }
 
 /// The secret of a door's key, from which the keys of its connections are made.

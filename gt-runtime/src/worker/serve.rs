@@ -19,6 +19,7 @@ use super::executor::Executor;
 use super::jobs::Jobs;
 use super::queue::Fifo;
 use super::roads::Listen;
+use super::wanted::Wanted;
 use crate::connection::ConnectionConfig;
 use crate::log::Log;
 use crate::machine::Machine;
@@ -45,6 +46,8 @@ pub struct WorkerConfig {
     pub entry: Entry,
     /// Where other workers bring it values. If nowhere, the values pass through the server.
     pub listen: Option<Listen>,
+    /// Where lanes beside these roads are wanted.
+    pub lanes: Wanted,
     /// A name for the worker, shown beside the number that the server gives it. It may be empty.
     pub name: String,
     /// The timeouts and windows of its connection.
@@ -64,6 +67,7 @@ impl WorkerConfig {
         let reconnect = Duration::from_secs(60);
         WorkerConfig {
             listen: Listen::usual(&address),
+            lanes: Wanted::from_environment().unwrap_or_default(),
             address,
             entry: Entry::from_environment(),
             name: String::new(),

@@ -27,7 +27,7 @@ use crate::wire::{
 
 /// The silence after which a road has failed. It is shorter than the lease of a connection with the
 /// server: a program waits for what is on the road, and nothing is lost with it.
-const SILENCE: Duration = Duration::from_secs(5);
+pub(super) const SILENCE: Duration = Duration::from_secs(5);
 /// How long the road to a worker is not tried again after it failed.
 const REST: Duration = Duration::from_secs(60);
 /// The most workers that may be connected with this one.

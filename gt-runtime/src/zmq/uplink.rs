@@ -31,6 +31,8 @@ pub struct Uplink {
     sealed: Option<RefCell<Locked>>,
     /// The memory that it shares with the server.
     shared: RefCell<Shared>,
+    /// Whether it connects to a socket file.
+    by_file: bool,
 }
 
 /// The state of an encrypted connection.
@@ -70,14 +72,20 @@ impl Uplink {
         let guest = trust.map(|trust| Guest::new(address.to_string(), &key, trust));
         let sealed = guest.map(|guest| RefCell::new(Locked { guest, hello: None }));
         let socket = |stream| Socket::connect(ctx, &endpoint, &name(stream, &key));
-        let here = endpoint.starts_with("ipc:");
-        let shared = if here { Shared::offering() } else { Shared::default() };
+        let by_file = endpoint.starts_with("ipc:");
+        let shared = if by_file { Shared::offering() } else { Shared::default() };
         Ok(Uplink {
             control: socket(Stream::Control)?,
             bulk: socket(Stream::Bulk)?,
             sealed,
             shared: RefCell::new(shared),
+            by_file,
         })
+    }
+
+    /// Whether it connects to a socket file.
+    pub(crate) fn is_by_file(&self) -> bool {
+        self.by_file
     }
 
     /// Waits until the server has let this side in.

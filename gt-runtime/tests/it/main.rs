@@ -6,6 +6,7 @@
 mod device;
 mod embedded;
 mod gang;
+mod helping;
 mod memory;
 mod modifiers;
 mod programs;

@@ -24,6 +24,7 @@ use gt_runtime::dispatcher::Config;
 use gt_runtime::log::Log;
 use gt_runtime::server::{Server, ServerConfig};
 use gt_runtime::wire::RESERVED;
+use gt_runtime::worker::wanted::Wanted;
 use gt_runtime::worker::{Stopped, Worker, WorkerConfig, WorkerError};
 use gt_runtime::zmq::ipc_path;
 
@@ -94,8 +95,8 @@ fn a_large_tensor_goes_both_ways_beside_small_work() {
 }
 
 /// Two workers compute one sum. Returns the commands in the log of the server.
-fn sum_on_two_workers(listen: bool) -> Vec<String> {
-    let name = format!("roads-{}-{listen}.log", std::process::id());
+fn sum_on_two_workers(listen: bool, lanes: Wanted) -> Vec<String> {
+    let name = format!("roads-{}-{listen}-{lanes:?}.log", std::process::id());
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let log = Log::to_file(&file).unwrap();
     let server = server_with(ServerConfig { log, ..ServerConfig::local(0) });
@@ -104,7 +105,7 @@ fn sum_on_two_workers(listen: bool) -> Vec<String> {
             let usual =
                 WorkerConfig { log: Log::off(), ..WorkerConfig::new(server.address.clone()) };
             let listen = usual.listen.clone().filter(|_| listen);
-            let worker = Worker::new(WorkerConfig { listen, ..usual }).unwrap();
+            let worker = Worker::new(WorkerConfig { listen, lanes, ..usual }).unwrap();
             let thread = thread::spawn(move || worker.serve(Moody::boxed(), |_| ()));
             server.says("joined");
             thread
@@ -140,10 +141,13 @@ fn values_go_from_worker_to_worker_where_there_is_a_road_and_through_the_server_
     };
     // A request of the dispatcher is a very large number.
     let asked = format!("r{}", RESERVED / 1_000_000);
-    let direct = sum_on_two_workers(true);
+    let direct = sum_on_two_workers(true, Wanted::Sockets);
     assert_eq!(n(&direct, ["Send ", &asked]), 2, "{direct:#?}");
     assert_eq!((n(&direct, ["Sent ", &asked]), n(&direct, ["Chunk ", &asked])), (2, 0));
-    let passed_on = sum_on_two_workers(false);
+    // A lane is a part of a road.
+    let beside = sum_on_two_workers(true, Wanted::Gloo);
+    assert_eq!((n(&beside, ["Sent ", &asked]), n(&beside, ["Chunk ", &asked])), (2, 0));
+    let passed_on = sum_on_two_workers(false, Wanted::Auto);
     assert_eq!(n(&passed_on, ["Send ", &asked]), 0);
     assert!(n(&passed_on, ["Chunk ", &asked]) >= 4, "{passed_on:#?}");
 }

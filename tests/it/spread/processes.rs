@@ -28,7 +28,7 @@ impl Run<'_> {
         self.folder.path(&format!("{}.safetensors", self.name))
     }
 
-    fn start(&self) -> Process {
+    pub(super) fn start(&self) -> Process {
         self.start_by(Command::new(program(GPT)))
     }
 

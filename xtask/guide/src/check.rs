@@ -5,12 +5,14 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
-use crate::pages::normalized;
+use crate::pages::{API, normalized};
 
-/// The broken links of the pages in a folder, one line each.
+/// The broken links of the pages in a folder, one line each. The links within the documentation of
+/// the API are rustdoc's.
 pub(crate) fn complaints(folder: &Path) -> Result<Vec<String>> {
     let mut pages = BTreeMap::new();
-    for path in files(folder)? {
+    let api = folder.join(API);
+    for path in files(folder)?.into_iter().filter(|path| !path.starts_with(&api)) {
         // The page for missing addresses may be shown at any address, so its links begin at the
         // root of the site.
         if path.extension().is_some_and(|e| e == "html") && path != folder.join("404.html") {
@@ -38,7 +40,11 @@ fn has_target(page: &Path, target: &str, anchors: &BTreeMap<&PathBuf, BTreeSet<&
         "" => page.to_owned(),
         file => normalized(&page.parent().unwrap_or(Path::new("")).join(file)),
     };
-    let known = || anchors.get(&found).is_some_and(|ids| ids.contains(anchor));
+    let known = || match anchors.get(&found) {
+        Some(ids) => ids.contains(anchor),
+        None => std::fs::read_to_string(&found)
+            .is_ok_and(|text| values(&text, " id=\"").any(|id| id == anchor)),
+    };
     found.is_file() && (anchor.is_empty() || known())
 }
 
@@ -48,7 +54,7 @@ fn values<'a>(text: &'a str, start: &'static str) -> impl Iterator<Item = &'a st
 }
 
 /// All files in a folder and its subfolders.
-fn files(folder: &Path) -> Result<Vec<PathBuf>> {
+pub(crate) fn files(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder)? {
         let path = entry?.path();
@@ -74,13 +80,21 @@ mod tests {
             folder.join("a.html"),
             "<a href=\"in/b.html#x\"> <a href=\"in/b.html#y\"> <a href=\"c.html\">",
         )?;
+        std::fs::create_dir_all(folder.join(API))?;
+        std::fs::write(folder.join("api/d.html"), "<h1 id=\"x\"> <a href=\"e.html\">")?;
+        std::fs::write(
+            folder.join("f.html"),
+            "<a href=\"api/d.html#x\"> <a href=\"api/d.html#y\"> <a href=\"api/e.html\">",
+        )?;
         std::fs::write(
             folder.join("in/b.html"),
             "<h1 id=\"x\"> <a href=\"#x\"> <a href=\"../a.html\"> <a href=\"https://c.d\">",
         )?;
         let found = complaints(&folder);
         std::fs::remove_dir_all(&folder)?;
-        assert_eq!(found?, ["a.html: in/b.html#y", "a.html: c.html"]);
+        let broken =
+            ["a.html: in/b.html#y", "a.html: c.html", "f.html: api/d.html#y", "f.html: api/e.html"];
+        assert_eq!(found?, broken);
         Ok(())
     }
 }

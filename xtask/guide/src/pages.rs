@@ -29,6 +29,27 @@ pub(crate) fn add_reference(book: &mut Book, root: &Path) -> Result<()> {
     Ok(())
 }
 
+/// The folder of the documentation of the API in the book.
+pub(crate) const API: &str = "api";
+
+/// The path in the book of the documentation of a module, by its source in the repository.
+pub(crate) fn in_api(source: &Path) -> Option<PathBuf> {
+    let text = source.to_str()?.strip_suffix(".rs")?;
+    let (package, module) = match text.strip_prefix("src/") {
+        Some(module) => ("gt", module),
+        None => text.split_once("/src/")?,
+    };
+    let module = module.strip_suffix("/mod").unwrap_or(module);
+    let module = if module == "lib" { "" } else { module };
+    let folder = Path::new(API).join(package.replace('-', "_")).join(module);
+    Some(folder.join("index.html"))
+}
+
+/// Whether a page of the repository is a chapter.
+pub(crate) fn is_chapter(page: &Path) -> bool {
+    page.starts_with(CHAPTERS)
+}
+
 /// The path in the repository of a page of the book.
 pub(crate) fn in_repository(place: &Path) -> PathBuf {
     let page = REFERENCE.iter().find(|(.., reference)| Path::new(reference) == place);

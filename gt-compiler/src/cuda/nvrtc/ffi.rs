@@ -7,9 +7,12 @@
 use std::{
     ffi::{CStr, CString, c_char, c_int, c_void},
     path::Path,
+    sync::Once,
 };
 
 use libloading::Library;
+
+use crate::cuda::gate;
 
 type Handle = *mut c_void;
 
@@ -107,10 +110,12 @@ pub(super) struct Program<'n> {
 impl Program<'_> {
     pub(super) fn compile(&self, flags: &[CString]) -> Result<(), String> {
         let flags: Vec<*const c_char> = flags.iter().map(|f| f.as_ptr()).collect();
+        static FIRST: Once = Once::new();
         // SAFETY: the program is alive; so many strings, each of which ends with a zero, live as
         // long as the call.
-        let code =
-            unsafe { (self.nvrtc.compile)(self.handle, flags.len() as c_int, flags.as_ptr()) };
+        let code = gate::during(&FIRST, || unsafe {
+            (self.nvrtc.compile)(self.handle, flags.len() as c_int, flags.as_ptr())
+        });
         self.nvrtc.check(code)
     }
 

@@ -59,7 +59,7 @@ impl Add<'_> {
         to: &mut [u8],
         order: Order,
         nothing: T,
-        add: impl Fn(T, T) -> T + Sync,
+        add: impl Fn(&mut [T], &[T]) + Sync,
     ) {
         let (src, to): (&[T], &mut [T]) =
             (bytemuck::cast_slice(self.src), bytemuck::cast_slice_mut(to));
@@ -95,7 +95,7 @@ impl Add<'_> {
         nothing: T,
         src: &[T],
         to: &mut [T],
-        add: &(impl Fn(T, T) -> T + Sync),
+        add: &(impl Fn(&mut [T], &[T]) + Sync),
     ) {
         let (context, inner) = (self.of.context, self.of.cut().inner);
         let each = self.index.len().div_ceil(n_tables);
@@ -106,8 +106,7 @@ impl Add<'_> {
             let first = (task * each).min(self.index.len());
             let index = &self.index[first..self.index.len().min(first + each)];
             for (row, &i) in src[first * inner..].chunks_exact(inner).zip(index) {
-                let to = &mut table[i as usize * inner..][..inner];
-                to.iter_mut().zip(row).for_each(|(t, s)| *t = add(*t, *s));
+                add(&mut table[i as usize * inner..][..inner], row);
             }
         });
         let len = to.len();
@@ -115,7 +114,8 @@ impl Add<'_> {
             let part: &mut [T] = bytemuck::cast_slice_mut(part);
             let at = i * (COPIED / size_of::<T>());
             for table in tables.chunks_exact(len) {
-                part.iter_mut().zip(&table[at..]).for_each(|(t, s)| *t = add(*t, *s));
+                let n = part.len();
+                add(part, &table[at..][..n]);
             }
         });
     }
@@ -171,7 +171,7 @@ impl Add<'_> {
         &self,
         src: &[T],
         to: &mut [T],
-        add: &(impl Fn(T, T) -> T + Sync),
+        add: &(impl Fn(&mut [T], &[T]) + Sync),
     ) {
         let (cut, n) = (self.of.cut(), self.index.len());
         let (slab, from) = (cut.axis * cut.inner, n * cut.inner);
@@ -186,8 +186,7 @@ impl Add<'_> {
                 // SAFETY: the slice has been checked, and these columns of it are this task's: no
                 // other task has its outer position, its row and its columns.
                 let to = unsafe { std::slice::from_raw_parts_mut(to, part.columns.len()) };
-                let row = &row[part.columns.clone()];
-                to.iter_mut().zip(row).for_each(|(t, s)| *t = add(*t, *s));
+                add(to, &row[part.columns.clone()]);
             }
         };
         let parts = self.parts();
@@ -202,7 +201,7 @@ impl Add<'_> {
         &self,
         src: &[T],
         to: &mut [T],
-        add: &(impl Fn(T, T) -> T + Sync),
+        add: &(impl Fn(&mut [T], &[T]) + Sync),
     ) {
         let Indexed { ty, axis, step, .. } = self.of;
         let shape = &step.inputs[1].1.shape;
@@ -216,9 +215,8 @@ impl Add<'_> {
                     let to = target.address().cast::<T>().wrapping_add(at);
                     // SAFETY: the position has been checked, and no other task has it: its outer
                     // position or its column is this task's.
-                    let sum = unsafe { to.read() };
-                    // SAFETY: as above.
-                    unsafe { to.write(add(sum, src[first + j])) };
+                    let to = unsafe { std::slice::from_mut(&mut *to) };
+                    add(to, std::slice::from_ref(&src[first + j]));
                 }
             }
         };

@@ -2,46 +2,20 @@
 //! and the instruction that computes it another: a value changes its layout once, however many
 //! instructions use it.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use gt_ir::Type;
 use gt_ir::layout::{Layout, Spread};
-use gt_ir::{Type, ValueId};
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
+use super::decided::{Plan, Planned};
 use super::fold::Classes;
 use super::problem::{MAX_WAYS, Problem, Source};
 use super::solve::{Factors, IMPOSSIBLE};
 use crate::shard::choose::Strategy;
 use crate::shard::cost::Rates;
-
-/// What is decided about each value, by the walk's numbers.
-#[derive(Clone, Debug, PartialEq)]
-pub(in crate::shard) struct Plan {
-    /// All of a value on each member of the plan's mesh.
-    pub(in crate::shard) whole: Layout,
-    values: Vec<Planned>,
-}
-
-/// What is decided about a value; nothing about one that members make by themselves.
-#[derive(Clone, Debug, Default, PartialEq)]
-struct Planned {
-    /// How it is computed.
-    strategy: Option<Strategy>,
-    /// The layout that it has for all its uses.
-    layout: Option<Layout>,
-}
-
-impl Plan {
-    /// The layout that a value has for all its uses.
-    pub(in crate::shard) fn layout(&self, value: ValueId) -> Option<&Layout> {
-        self.values.get(value.0 as usize)?.layout.as_ref()
-    }
-
-    /// How a value is computed.
-    pub(in crate::shard) fn strategy(&self, value: ValueId) -> Option<&Strategy> {
-        self.values.get(value.0 as usize)?.strategy.as_ref()
-    }
-}
 
 /// Which layouts the values from before may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,7 +40,9 @@ pub(in crate::shard) struct Planner<'a> {
     /// Whether the values' exchanges share a round with others.
     share: Vec<bool>,
     /// Seconds of changes of layout that have been asked for.
-    known: HashMap<(Type, Spreads, Spreads, bool), f64>,
+    known: FxHashMap<(Type, Spreads, Spreads, bool), f64>,
+    /// Seconds in which one worker computes each value.
+    work: Vec<f64>,
 }
 
 /// The variables of a class of values.
@@ -78,7 +54,7 @@ struct Variables {
 }
 
 impl<'a> Planner<'a> {
-    pub(in crate::shard) fn new(problem: &'a Problem) -> Planner<'a> {
+    pub(in crate::shard) fn new(problem: &'a Problem, rates: &Rates) -> Planner<'a> {
         let uses = problem.uses();
         let classes = Classes::new(problem, &uses);
         let mut share = problem.tails(&uses);
@@ -86,27 +62,80 @@ impl<'a> Planner<'a> {
             // What is there before the segment is sent at its beginning.
             *share |= matches!(value.source, Source::Given { .. });
         }
-        Planner { problem, uses, classes, share, known: HashMap::new() }
+        let (known, work) = (FxHashMap::default(), problem.work(&uses, rates));
+        Planner { problem, uses, classes, share, known, work }
     }
 
-    /// The plan of least cost.
+    /// The plan of least cost. The rates may differ in latency.
     pub(in crate::shard) fn plan(&mut self, rates: &Rates, freedom: Freedom) -> Plan {
+        let (mut factors, variables) = self.factors(rates, freedom);
+        let (chosen, _) = factors.solve();
+        self.planned(&variables, &chosen)
+    }
+
+    /// All that the segment may choose from, and what each choice costs.
+    fn factors(&mut self, rates: &Rates, freedom: Freedom) -> (Factors, Vec<Option<Variables>>) {
         self.known.clear();
         let mut factors = Factors::default();
-        let work = self.problem.work(&self.uses, rates);
         let variables: Vec<Option<Variables>> = (0..self.classes.first.len())
-            .map(|class| self.variables(&mut factors, class, &work, freedom))
+            .map(|class| self.variables(&mut factors, class, freedom))
             .collect();
         self.connect(&mut factors, &variables, rates);
-        let (chosen, _) = factors.solve();
-        let planned = self.classes.of.iter().map(|&class| {
-            let Some(own) = &variables[class] else { return Planned::default() };
-            let way = own.computed.and_then(|variable| {
-                self.ways(class).get(chosen[variable]).map(|(strategy, _)| strategy.clone())
-            });
-            Planned { strategy: way, layout: own.layouts.get(chosen[own.layout]).cloned() }
+        (factors, variables)
+    }
+
+    /// The plan of one choice for each variable.
+    fn planned(&self, variables: &[Option<Variables>], chosen: &[usize]) -> Plan {
+        let planned = variables.iter().enumerate().map(|(class, variables)| {
+            let Some(own) = variables else { return Planned::default() };
+            let layout = own.layouts.get(chosen[own.layout]).cloned();
+            let way = own.computed.and_then(|variable| self.ways(class).get(chosen[variable]));
+            Planned { strategy: way.map(|(strategy, _)| strategy.clone()), layout }
         });
-        Plan { whole: self.problem.whole.clone(), values: planned.collect() }
+        let classes = planned.collect();
+        let (whole, of) = (self.problem.whole.clone(), self.classes.of.clone());
+        Plan { whole, of, classes, chosen: chosen.to_vec() }
+    }
+
+    /// A plan that is better by the costs that `judge` finds, and its cost: single choices change
+    /// as long as that helps, and at most `most` plans are judged.
+    pub(in crate::shard) fn improved<E>(
+        &mut self,
+        (mut plan, mut cost): (Arc<Plan>, f64),
+        (rates, most): (&Rates, usize),
+        mut judge: impl FnMut(&Arc<Plan>) -> Result<f64, E>,
+    ) -> Result<(Arc<Plan>, f64), E> {
+        if most == 0 {
+            return Ok((plan, cost));
+        }
+        let (factors, variables) = self.factors(rates, Freedom::All);
+        let mut left = most;
+        loop {
+            let before = cost;
+            for change in factors.changes() {
+                let Some(chosen) = factors.changed(&plan.chosen, change) else { continue };
+                if left == 0 {
+                    return Ok((plan, cost));
+                }
+                left -= 1;
+                let tried = Arc::new(self.planned(&variables, &chosen));
+                let seconds = judge(&tried)?;
+                if seconds < cost {
+                    (plan, cost) = (tried, seconds);
+                }
+            }
+            if cost >= before {
+                return Ok((plan, cost));
+            }
+        }
+    }
+
+    /// Every plan that is possible, if there are at most so many choices.
+    #[cfg(test)]
+    pub(in crate::shard) fn every(&mut self, rates: &Rates, most: usize) -> Option<Vec<Plan>> {
+        let (factors, variables) = self.factors(rates, Freedom::All);
+        let choices = factors.choices(most)?;
+        Some(choices.iter().map(|chosen| self.planned(&variables, chosen)).collect())
     }
 
     fn ways(&self, class: usize) -> &'a [(Strategy, f64)] {
@@ -121,7 +150,6 @@ impl<'a> Planner<'a> {
         &self,
         factors: &mut Factors,
         class: usize,
-        work: &[f64],
         freedom: Freedom,
     ) -> Option<Variables> {
         let (first, n) = (self.classes.first[class], self.classes.sizes[class] as f64);
@@ -141,7 +169,7 @@ impl<'a> Planner<'a> {
                 Some(Variables { computed: None, layout: factors.variable(costs), layouts })
             }
             Source::Computed(instruction) => {
-                let seconds = n * work[first];
+                let seconds = n * self.work[first];
                 let costs = instruction.ways.iter().map(|(_, share)| seconds * share).collect();
                 let computed = Some(factors.variable(costs));
                 let layouts = self.layouts(first);
@@ -218,7 +246,7 @@ impl<'a> Planner<'a> {
         let mut costs = Vec::with_capacity(sources.len() * targets.len());
         for source in sources {
             for target in targets {
-                costs.push(n * self.seconds((&ty, share), source, target, rates));
+                costs.push(n * self.change((&ty, share), source, target, rates));
             }
         }
         factors.pair(from, to, |i, j| costs[i * targets.len() + j]);
@@ -226,7 +254,7 @@ impl<'a> Planner<'a> {
 
     /// Seconds until a value is in another layout. What is no sum does not become one. If others
     /// share the round, they pay for its latency.
-    fn seconds(
+    fn change(
         &mut self,
         (ty, share): (&Type, bool),
         from: &Layout,

@@ -123,12 +123,9 @@ impl Problem {
         let uses = self.uses();
         for &(_, before) in &self.heirs {
             let shape = self.values[before].ty.shape;
-            let updates = |user: &(usize, usize)| match &self.values[user.0].source {
-                Source::Computed(i) => {
-                    let same = self.values[user.0].ty.shape.same_sizes(&shape);
-                    i.op.spec().class == Class::Pointwise && same
-                }
-                Source::Made | Source::Given { .. } => false,
+            let updates = |&(user, _): &(usize, usize)| {
+                let same = self.values[user].ty.shape.same_sizes(&shape);
+                self.class(user) == Some(Class::Pointwise) && same
             };
             let is_state = uses[before].iter().all(updates);
             let shared = level > 2 || level > 0 && is_state;
@@ -163,15 +160,11 @@ impl Problem {
     pub(super) fn tails(&self, uses: &[Vec<(usize, usize)>]) -> Vec<bool> {
         let mut tails = vec![true; self.values.len()];
         for value in (0..self.values.len()).rev() {
-            tails[value] = uses[value].iter().all(|&(user, _)| {
-                let heavy = match &self.values[user].source {
-                    Source::Computed(i) => {
-                        matches!(i.op.spec().class, Class::Contract | Class::Matrix | Class::Gather)
-                    }
-                    Source::Made | Source::Given { .. } => false,
-                };
-                tails[user] && !heavy
-            });
+            let heavy = |user: usize| {
+                let class = self.class(user);
+                matches!(class, Some(Class::Contract | Class::Matrix | Class::Gather))
+            };
+            tails[value] = uses[value].iter().all(|&(user, _)| tails[user] && !heavy(user));
         }
         tails
     }
@@ -182,25 +175,54 @@ impl Problem {
         bytes.fold(0, u64::saturating_add)
     }
 
-    /// Seconds in which one member computes the segment while the others do nothing.
+    /// Seconds in which one member computes the segment while the others do nothing. Kernels that
+    /// do not need each other share its threads. What stays in the caches is part of the kernel
+    /// that uses it first.
     pub(in crate::shard) fn alone(&self, rates: &Rates) -> f64 {
-        self.work(&self.uses(), rates).into_iter().map(|seconds| rates.lone(seconds)).sum()
+        let uses = self.uses();
+        let mut kernels = self.work(&uses, rates);
+        // By value, the number of kernels one after the other before it.
+        let mut depths = vec![0; kernels.len()];
+        let mut waves: Vec<f64> = Vec::new();
+        for value in 0..kernels.len() {
+            let (depth, stays) = (depths[value], self.stays(value, &uses));
+            for &(user, _) in &uses[value] {
+                depths[user] = depths[user].max(depth + usize::from(!stays));
+            }
+            match uses[value].first() {
+                Some(&(user, _)) if stays => kernels[user] += kernels[value],
+                _ => {
+                    waves.resize(waves.len().max(depth + 1), 0.0);
+                    waves[depth] += kernels[value];
+                }
+            }
+        }
+        waves.into_iter().map(|seconds| rates.lone(seconds)).sum()
     }
 
-    /// Seconds in which one worker computes each value, by itself. What is made element by element
-    /// and used so, or reduced, stays in the caches.
-    pub(super) fn work(&self, uses: &[Vec<(usize, usize)>], rates: &Rates) -> Vec<f64> {
-        let class = |value: usize| match &self.values[value].source {
+    /// The class of the op that computes a value, if one does.
+    fn class(&self, value: usize) -> Option<Class> {
+        match &self.values[value].source {
             Source::Computed(i) => Some(i.op.spec().class),
             Source::Made | Source::Given { .. } => None,
+        }
+    }
+
+    /// Whether a value stays in the caches: it is made element by element and used so, or reduced.
+    fn stays(&self, value: usize, uses: &[Vec<(usize, usize)>]) -> bool {
+        let used = &uses[value];
+        let all = used.iter().all(|(user, _)| self.class(*user).is_some_and(fuses));
+        let made = self.class(value).is_some_and(is_fused);
+        made && !self.values[value].kept && !used.is_empty() && all
+    }
+
+    /// Seconds in which one worker computes each value, by itself. What stays in the caches is
+    /// neither written nor read.
+    pub(super) fn work(&self, uses: &[Vec<(usize, usize)>], rates: &Rates) -> Vec<f64> {
+        let bytes = |value: usize| match self.stays(value, uses) {
+            true => 0,
+            false => self.values[value].ty.bytes(),
         };
-        let stays = |value: usize| {
-            let used = &uses[value];
-            let all = used.iter().all(|(user, _)| class(*user).is_some_and(fuses));
-            let made = class(value).is_some_and(is_fused);
-            made && !self.values[value].kept && !used.is_empty() && all
-        };
-        let bytes = |value: usize| if stays(value) { 0 } else { self.values[value].ty.bytes() };
         let of = |(at, value): (usize, &Noted)| {
             let Source::Computed(i) = &value.source else { return 0.0 };
             if !value.kept && uses[at].is_empty() {

@@ -66,6 +66,50 @@ impl Factors {
         best
     }
 
+    /// Every state of every variable.
+    pub(super) fn changes(&self) -> impl Iterator<Item = (usize, usize)> {
+        let states = |(variable, own): (usize, &Vec<f64>)| {
+            (0..own.len()).map(move |state| (variable, state)).collect::<Vec<_>>()
+        };
+        self.own.iter().enumerate().flat_map(states)
+    }
+
+    /// Choices with another state of a variable, to which its neighbors have adapted, if that is a
+    /// change and possible.
+    pub(super) fn changed(
+        &self,
+        chosen: &[usize],
+        (variable, state): (usize, usize),
+    ) -> Option<Vec<usize>> {
+        if chosen[variable] == state {
+            return None;
+        }
+        let mut chosen = chosen.to_vec();
+        chosen[variable] = state;
+        for &pair in &self.of[variable] {
+            let ends = self.pairs[pair].ends;
+            let neighbor = if ends[0] == variable { ends[1] } else { ends[0] };
+            chosen[neighbor] = self.better(neighbor, &chosen);
+        }
+        (self.cost(&chosen) < IMPOSSIBLE).then_some(chosen)
+    }
+
+    /// All choices that are possible, if there are at most so many.
+    #[cfg(test)]
+    pub(super) fn choices(&self, most: usize) -> Option<Vec<Vec<usize>>> {
+        let n = self.own.iter().try_fold(1, |n: usize, own| n.checked_mul(own.len()))?;
+        let choice = |mut number: usize| {
+            let state = |own: &Vec<f64>| {
+                let state = number % own.len();
+                number /= own.len();
+                state
+            };
+            self.own.iter().map(state).collect::<Vec<_>>()
+        };
+        let possible = |chosen: &Vec<usize>| self.cost(chosen) < IMPOSSIBLE;
+        (n <= most).then(|| (0..n).map(choice).filter(possible).collect())
+    }
+
     /// A variable's messages to those after it, or before it.
     fn send(&mut self, variable: usize, forwards: bool) {
         let mut heard = self.own[variable].clone();
@@ -111,11 +155,7 @@ impl Factors {
         for _ in 0..CHANGES {
             let before = chosen.clone();
             for variable in 0..chosen.len() {
-                let costs = self.given(variable, &chosen);
-                let best = least(&costs);
-                if costs[best] < costs[chosen[variable]] {
-                    chosen[variable] = best;
-                }
+                chosen[variable] = self.better(variable, &chosen);
             }
             if chosen == before {
                 break;
@@ -123,6 +163,13 @@ impl Factors {
         }
         let cost = self.cost(&chosen);
         (chosen, cost)
+    }
+
+    /// The best state of a variable, if the others have these. It stays among equals.
+    fn better(&self, variable: usize, chosen: &[usize]) -> usize {
+        let costs = self.given(variable, chosen);
+        let best = least(&costs);
+        if costs[best] < costs[chosen[variable]] { best } else { chosen[variable] }
     }
 
     /// The costs of a variable's states, if the others have these.
@@ -216,15 +263,8 @@ mod tests {
 
     /// The least cost of all choices.
     fn least_of_all(factors: &Factors) -> f64 {
-        let mut chosen = vec![0; factors.own.len()];
-        let mut best = f64::INFINITY;
-        loop {
-            best = best.min(factors.cost(&chosen));
-            let next = (0..chosen.len()).find(|&v| chosen[v] + 1 < factors.own[v].len());
-            let Some(next) = next else { return best };
-            chosen[next] += 1;
-            chosen[..next].fill(0);
-        }
+        let choices = factors.choices(usize::MAX).unwrap();
+        choices.iter().map(|chosen| factors.cost(chosen)).fold(f64::INFINITY, f64::min)
     }
 
     #[test]

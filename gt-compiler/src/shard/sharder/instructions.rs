@@ -106,7 +106,8 @@ impl Sharder<'_> {
         self.lanes.floor = moments.fold(Moment::default(), Moment::max);
         let mut names = SmallVec::new();
         self.lanes.begin();
-        for (rank, &member) in layout.mesh.members().iter().enumerate() {
+        for rank in self.lanes.ranks(&layout.mesh) {
+            let member = layout.mesh.members()[rank];
             self.lanes.at_rank(&layout.mesh, rank);
             let arg = |(operand, version): (&Operand, &Option<Version>)| match version {
                 Some(version) => Arg::Value(version.names[rank]),
@@ -117,6 +118,7 @@ impl Sharder<'_> {
             names.push(self.lanes.instr(member, op.resized(&local), &args)?);
         }
         self.lanes.floor = Moment::default();
+        let names = self.lanes.at_all(&layout.mesh, names);
         let versions = vec![Version { layout, names }];
         Ok(self.value(Value { ty, versions, made: None, wish: None }))
     }

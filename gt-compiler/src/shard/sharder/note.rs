@@ -1,7 +1,6 @@
 //! The walk for a plan: first it notes what there is to decide, then it follows what was decided.
 //! Both walks name values alike.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use gt_ir::layout::{Layout, Mesh};
@@ -35,6 +34,12 @@ impl Sharder<'_> {
     /// The walk by a plan.
     pub(in crate::shard) fn follow(mut self, plan: Arc<Plan>) -> Self {
         self.mode = Mode::Follow(plan);
+        self
+    }
+
+    /// The walk of one member that stands for all, for an estimate.
+    pub(in crate::shard) fn alike(mut self) -> Self {
+        self.lanes = self.lanes.alike();
         self
     }
 
@@ -76,8 +81,7 @@ impl Sharder<'_> {
     fn note_given(&mut self, id: ValueId) {
         let number = self.numbers.len() - 1;
         let upload = number >= self.request.inputs.len();
-        let replaced: BTreeSet<u32> = self.futures.iter().filter_map(|f| f.heir_of).collect();
-        let stays = self.futures[number].kept || replaced.contains(&(number as u32));
+        let stays = self.futures[number].kept || self.futures[number].replaced;
         let Value { ty, versions, wish, .. } = self.at(id);
         let ty = *ty;
         let Mode::Note(problem) = &self.mode else { return };

@@ -72,7 +72,8 @@ impl Sharder<'_> {
         let whole = Layout::whole(Arc::clone(&layout.mesh));
         let mut names = SmallVec::new();
         self.lanes.begin();
-        for (rank, &member) in layout.mesh.members().iter().enumerate() {
+        for rank in self.lanes.ranks(&layout.mesh) {
+            let member = layout.mesh.members()[rank];
             self.lanes.at_rank(&layout.mesh, rank);
             names.push(if is_zero(&whole, layout, rank) {
                 self.lanes.zeros(member, layout.local(rank, &ty))?
@@ -81,7 +82,7 @@ impl Sharder<'_> {
             });
         }
         self.lanes.floor.turn = 0;
-        Ok(Version { layout: layout.clone(), names })
+        Ok(Version { layout: layout.clone(), names: self.lanes.at_all(&layout.mesh, names) })
     }
 
     /// A box of a value that depends on nothing from outside, made by a member. Of pointwise

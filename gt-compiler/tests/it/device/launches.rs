@@ -158,6 +158,11 @@ fn an_activation_goes_into_the_product_where_that_is_allowed() {
         for activation in ["relu", "gelu_tanh"] {
             let text = layer(dtype, [64, 32, 48], Some(activation), true);
             assert_eq!(steps_with(&text, Numerics::Reassociate).len(), 2, "{text}");
+            if (dtype, activation) == ("f64", "gelu_tanh") {
+                // The vendor's function has nine digits.
+                assert_eq!(steps_with(&text, Numerics::Approximate).len(), 2, "{text}");
+                continue;
+            }
             let [step] = &steps_with(&text, Numerics::Approximate)[..] else {
                 panic!("not one step: {text}");
             };

@@ -9,7 +9,7 @@ use std::marker::PhantomData;
 use super::stack::{Step, Weights};
 use super::{GruStep, LstmStep, ReluStep, RnnNonlinearity, TanhStep};
 use crate::core::DynTensor;
-use crate::nn::hooks::hooked;
+use crate::nn::hooks::{entering, hooked};
 use crate::nn::init::{Init, other_sizes};
 use crate::nn::module::{Module, Visitor};
 use crate::typed::{Dim, Dyn, Features, Inner as _, Sealed as _, StaticDim};
@@ -66,9 +66,10 @@ impl<I: Dim, H: Dim> RnnCell<I, H> {
     #[track_caller]
     pub fn forward<X: Features<I, H>>(&self, x: &X, state: Option<&X::Out>) -> X::Out {
         let states: Vec<&DynTensor> = state.iter().map(|state| state.inner()).collect();
+        let x = &*entering(self, x.inner());
         let mut after = match self.nonlinearity {
-            RnnNonlinearity::Tanh => self.weights.step::<TanhStep>(x.inner(), &states),
-            RnnNonlinearity::Relu => self.weights.step::<ReluStep>(x.inner(), &states),
+            RnnNonlinearity::Tanh => self.weights.step::<TanhStep>(x, &states),
+            RnnNonlinearity::Relu => self.weights.step::<ReluStep>(x, &states),
         };
         hooked(self, X::Out::conforming("rnn_cell", after.remove(0)))
     }
@@ -88,7 +89,8 @@ impl<I: Dim, H: Dim> GruCell<I, H> {
     #[track_caller]
     pub fn forward<X: Features<I, H>>(&self, x: &X, state: Option<&X::Out>) -> X::Out {
         let states: Vec<&DynTensor> = state.iter().map(|state| state.inner()).collect();
-        let mut after = self.weights.step::<GruStep>(x.inner(), &states);
+        let x = &*entering(self, x.inner());
+        let mut after = self.weights.step::<GruStep>(x, &states);
         hooked(self, X::Out::conforming("gru_cell", after.remove(0)))
     }
 }
@@ -122,7 +124,8 @@ impl<I: Dim, H: Dim> LstmCell<I, H> {
     ) -> (X::Out, X::Out) {
         let states = state.map(|(hidden, cell)| [hidden.inner(), cell.inner()]);
         let states = states.as_ref().map_or(&[][..], |both| both);
-        let mut after = self.weights.step::<LstmStep>(x.inner(), states);
+        let x = &*entering(self, x.inner());
+        let mut after = self.weights.step::<LstmStep>(x, states);
         let cell = X::Out::conforming("lstm_cell", after.remove(1));
         (hooked(self, X::Out::conforming("lstm_cell", after.remove(0))), cell)
     }

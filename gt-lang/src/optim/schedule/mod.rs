@@ -53,6 +53,16 @@ pub trait Schedule {
     }
 }
 
+/// One of several kinds, chosen at run time.
+impl<S: Schedule + ?Sized> Schedule for Box<S> {
+    fn lr(&self, base: f64, step: u64) -> f64 {
+        (**self).lr(base, step)
+    }
+    fn momentum(&self, step: u64) -> Option<f64> {
+        (**self).momentum(step)
+    }
+}
+
 /// Applies a schedule to an optimizer, group by group.
 pub struct Scheduler<S> {
     schedule: S,

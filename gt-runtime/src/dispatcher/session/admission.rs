@@ -9,7 +9,7 @@
 use super::{Session, error};
 use crate::dispatcher::Config;
 use crate::footprint::first_defined;
-use crate::wire::RESERVED;
+use crate::wire::{MAX_ENTRIES, RESERVED};
 use gt_ir::backend::{ErrorKind, RunError};
 use gt_ir::canonical::{Bindings, Template, expand};
 use gt_ir::op::Operand;
@@ -38,6 +38,20 @@ pub(in crate::dispatcher) enum Launched {
     Stripped(Arc<Tape>),
 }
 
+/// Whether the loops of a segment have no more instructions in all rounds than a segment may have
+/// entries: a worker runs the rounds.
+fn bounded(tape: &Tape) -> Result<(), RunError> {
+    let work = tape.instrs().map(|instr| instr.op.work()).fold(0, usize::saturating_add);
+    if work <= MAX_ENTRIES {
+        return Ok(());
+    }
+    let message = format!(
+        "a segment has {work} instructions in all rounds of its loops, more than {MAX_ENTRIES}"
+    );
+    Err(error(ErrorKind::Resource, message)
+        .hint("end steps between loops with `Session::step`, or make loops shorter"))
+}
+
 impl Session {
     /// Admits the next segment. Returns the part of it that a worker runs.
     pub(in crate::dispatcher) fn admit(
@@ -59,6 +73,7 @@ impl Session {
     }
 
     fn verify(&mut self, tape: &Tape) -> Result<(), RunError> {
+        bounded(tape)?;
         let (first, above) = (self.verifier.n_seen(), self.above);
         for entry in &tape.entries {
             self.flight.is_mixed |= entry.defines().is_some_and(|value| value.0 < above);

@@ -147,6 +147,14 @@ fn performed() -> FromWorker {
     FromWorker::Performed { session, seq: 3, attempt: 1, performed }
 }
 
+fn lane(message: LaneMessage) -> Body {
+    Body::Lane(Box::new(message))
+}
+
+fn meeting(n_entries: usize, len: usize) -> Meeting {
+    Meeting { nonce: [3; 32], entries: vec![("0/0".into(), vec![5; len]); n_entries] }
+}
+
 fn packets() -> Vec<Packet> {
     let text = "gt tape 1\n%0 = input : f32[Batch=2,3]\n%1 = exp %0\n%2 = add %1, 2.0\nfree \
                 %0\noutput %2\n";
@@ -222,6 +230,8 @@ fn packets() -> Vec<Packet> {
         packet(Stream::Control, ordered(learn())),
         packet(Stream::Control, ordered(perform())),
         packet(Stream::Control, data(Message::FromWorker(performed()))),
+        packet(Stream::Control, lane(LaneMessage::Meet(meeting(2, 9)))),
+        packet(Stream::Bulk, lane(LaneMessage::Piece { tag: 7, len: 1 << 20, head: vec![1, 2] })),
         packet(Stream::Bulk, Body::Ack { upto: 1, seen: 2, credit: u64::MAX }),
     ]
 }
@@ -329,4 +339,24 @@ fn limits_are_those_of_the_wire() {
     assert!(matches!(learn(most + 2), Err(WireError::Limit { what, .. }) if what == size));
     let long = cut("é".repeat(MAX_TEXT));
     assert!(long.len() <= MAX_TEXT && long.ends_with("é..."));
+}
+
+#[test]
+fn what_is_said_about_lanes_has_limits() {
+    let encoded = |message| {
+        let body = lane(message);
+        encode(&Packet { stream: Stream::Bulk, incarnation: Incarnation(1), body })
+    };
+    let piece = |len, n| LaneMessage::Piece { tag: 0, len, head: vec![0; n] };
+    let most = Meeting::MAX_ENTRIES;
+    assert!(encoded(LaneMessage::Meet(meeting(most, Meeting::MAX_ENTRY - 3))).is_ok());
+    assert!(encoded(piece(MAX_CHUNK as u32, MAX_PIECE_HEAD)).is_ok());
+    for bad in [
+        LaneMessage::Meet(meeting(most + 1, 0)),
+        LaneMessage::Meet(meeting(1, Meeting::MAX_ENTRY - 2)),
+        piece(MAX_CHUNK as u32 + 1, 0),
+        piece(0, MAX_PIECE_HEAD + 1),
+    ] {
+        assert!(matches!(encoded(bad), Err(WireError::Limit { .. })));
+    }
 }

@@ -101,7 +101,8 @@ impl Life<'_> {
     fn once(&mut self, ctx: &Context, watch: &mut impl FnMut(&str)) -> Result<Broken, WorkerError> {
         let config = &self.parts.worker.config;
         let uplink = Uplink::open(ctx, &config.address, PATIENCE, &config.entry)?;
-        let roads = Roads::open(ctx, config.listen.as_ref())?;
+        let waker = self.parts.worker.shutdown.waker().clone();
+        let roads = Roads::open(ctx, config.listen.as_ref(), config.lanes, waker)?;
         self.n += 1;
         let end = WorkerEnd::dial(
             clock::now(),

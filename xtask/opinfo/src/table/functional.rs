@@ -38,9 +38,9 @@ rows! {
     "nn.functional.max_pool1d", "input kernel_size stride=None padding=0 dilation=1 ceil_mode=False return_indices=False" => |a| pooled(a, max_pool1d)?;
     "nn.functional.max_pool2d", "input kernel_size stride=None padding=0 dilation=1 ceil_mode=False return_indices=False" => |a| max_pool2d(a.x()?, windows(a)?);
     "nn.functional.avg_pool1d", "input kernel_size stride=None padding=0 ceil_mode=False count_include_pad=True" => |a| pooled(a, avg_pool1d)?;
-    "nn.functional.avg_pool2d", "input kernel_size stride=None padding=0 ceil_mode=False count_include_pad=True divisor_override=None" => |a| avg_pool2d(a.x()?, windows(a)?);
+    "nn.functional.avg_pool2d", "input kernel_size stride=None padding=0 ceil_mode=False count_include_pad=True divisor_override=None" => |a| avg_pool2d(a.x()?, means(a)?);
     "nn.functional.max_pool3d", "input kernel_size stride=None padding=0 dilation=1 ceil_mode=False return_indices=False" => |a| max_pool3d(a.x()?, windows(a)?);
-    "nn.functional.avg_pool3d", "input kernel_size stride=None padding=0 ceil_mode=False count_include_pad=True divisor_override=None" => |a| avg_pool3d(a.x()?, windows(a)?);
+    "nn.functional.avg_pool3d", "input kernel_size stride=None padding=0 ceil_mode=False count_include_pad=True divisor_override=None" => |a| avg_pool3d(a.x()?, means(a)?);
     "nn.functional.adaptive_avg_pool2d", "input output_size" => |a| adaptive_avg_pool2d(a.x()?, a.pair("output_size")?);
     "nn.functional.layer_norm", "input normalized_shape weight=None bias=None eps=1e-5" => |a| layer_norm(a)?;
     "nn.functional.rms_norm", "input normalized_shape weight=None eps=None" => |a| rms_norm(a)?;
@@ -189,6 +189,11 @@ fn pooling<const N: usize>(a: &Arguments<'_>) -> Outcome<Pooling<N>> {
 /// Windows of planes and volumes, whose last may be cut off.
 fn windows<const N: usize>(a: &Arguments<'_>) -> Outcome<Pooling<N>> {
     Ok(Pooling { ceil_mode: a.truth("ceil_mode"), ..pooling(a)? })
+}
+
+/// Windows whose means are taken.
+fn means<const N: usize>(a: &Arguments<'_>) -> Outcome<Pooling<N>> {
+    Ok(Pooling { count_include_pad: a.truth("count_include_pad"), ..windows(a)? })
 }
 
 type OfLines = fn(&DynTensor, usize, usize, usize) -> DynTensor;

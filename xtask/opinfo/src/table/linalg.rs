@@ -15,6 +15,8 @@ rows! {
     "logdet", "A" => |a| logdet(a)?;
     "linalg.cholesky", "A upper=False" => |a| cholesky(a, "A")?;
     "cholesky", "A upper=False" => |a| cholesky(a, "A")?;
+    "cholesky_solve", "B L upper=False" => |a| linalg::cholesky_solve(a.t("B")?, a.t("L")?, factor(a));
+    "cholesky_inverse", "L upper=False" => |a| linalg::cholesky_inverse(a.t("L")?, factor(a));
     "linalg.qr", "A mode=reduced" => |a| qr(a)?;
     "linalg.eigh", "A UPLO=L" => |a| eigh(a)?;
     "linalg.eigvalsh", "A UPLO=L" => |a| linalg::eigvalsh(lower(a)?);
@@ -52,6 +54,10 @@ fn logdet(a: &Arguments<'_>) -> Outcome<DynTensor> {
 
 fn cholesky(a: &Arguments<'_>, name: &str) -> Outcome<DynTensor> {
     if a.truth("upper") { absent("upper=True") } else { Ok(linalg::cholesky(a.t(name)?)) }
+}
+
+fn factor(a: &Arguments<'_>) -> Triangular {
+    if a.truth("upper") { Triangular::Upper } else { Triangular::Lower }
 }
 
 fn qr(a: &Arguments<'_>) -> Outcome<(DynTensor, DynTensor)> {

@@ -36,7 +36,8 @@ pub(super) struct Case {
 /// The rows of the table.
 pub(super) fn forms() -> impl Iterator<Item = Form> {
     TABLE.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).map(|line| {
-        let mut columns = line.split('|').map(str::trim);
+        // A bar without blanks belongs to the body of a loop.
+        let mut columns = line.split(" |").map(str::trim);
         let mut next = || columns.next().unwrap_or_default();
         Form { op: next(), tape: next(), code: next(), positive: next() == "+", reason: next() }
     })

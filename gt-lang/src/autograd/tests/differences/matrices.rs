@@ -110,6 +110,9 @@ pub(super) fn cases() -> Vec<Case> {
             cases.push(case(format!("solve_triangular {triangle:?}"), inputs, move |x| {
                 linalg::solve_triangular(&regular(&x[0]), &x[1], triangle)
             }));
+            cases.push(case(format!("cholesky_solve {triangle:?}"), inputs, move |x| {
+                linalg::cholesky_solve(&x[1], &regular(&x[0]), triangle)
+            }));
         }
     }
     let tall: [(&[usize], Domain); 2] = [(&[4, 2], Domain::Any), (&[4, 3], Domain::Any)];

@@ -4,6 +4,7 @@ use gt_ir::Op;
 use gt_ir::attr::{Attention as Kind, AttentionGrad, AttentionInput};
 
 use super::{Case, Domain, DynTensor, Rng, case};
+use crate::control::scan;
 use crate::core::{Arg, keepdim, step};
 use crate::functional::{self as f, Attention};
 
@@ -233,6 +234,15 @@ fn parts(rng: &mut Rng) -> Vec<Case> {
     cases.push(case("slice_assign", &two, |x| x[0].slice_assign((1.., step(1.., 3)), &x[1])));
     let row: [(&[usize], Domain); 2] = [(&[3, 5], Any), (&[1], Any)];
     cases.push(case("slice_assign of a row", &row, |x| x[0].slice_assign((1, 2..4), &x[1])));
+    let loops: [(&[usize], Domain); 3] = [(&[2], Any), (&[3, 2], Any), (&[2], Any)];
+    cases.push(case("scan", &loops, |x| {
+        let round = |carried: &[DynTensor], slices: &[DynTensor]| {
+            let y = (&carried[0] * &x[2]).tanh() + slices[0].square();
+            (vec![y.clone()], vec![&y * &slices[0], y.exp()])
+        };
+        let (last, all) = scan(round, &[&x[0]], &[&x[1]]).unwrap();
+        DynTensor::cat([&last[0], &(&all[0] + &all[1]).reshape([6])], 0)
+    }));
     let three: [(&[usize], Domain); 2] = [(&[3, 2], Any), (&[2, 2], Any)];
     cases.push(case("index_copy", &three, |x| {
         x[0].index_copy(0, &DynTensor::from_vec(vec![2_i64, 0], [2]), &x[1])
