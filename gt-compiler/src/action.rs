@@ -21,13 +21,17 @@ pub(crate) enum Action {
     Cat(attr::Axis),
     Pad(attr::Pad),
     Routine,
-    /// A derived op: an expanded graph has one where the engine's library has a call for it.
+    /// A derived op that is no loop: an expanded graph has one where the engine's library has a
+    /// call for it.
     Call,
 }
 
 /// The action of an op.
 pub(crate) fn action(op: &Op) -> Action {
-    let Some(primitive) = op.primitive() else { return Action::Call };
+    let Some(primitive) = op.primitive() else {
+        // An engine that runs loops has a routine for them.
+        return if matches!(op, Op::Scan(_)) { Action::Routine } else { Action::Call };
+    };
     match primitive {
         Primitive::Unary(op) => Action::Unary(op),
         Primitive::Binary(op) => Action::Binary(op),

@@ -18,6 +18,7 @@ mod check;
 mod dot;
 mod print;
 mod rebuild;
+mod rounds;
 mod segment;
 
 use std::sync::Arc;
@@ -25,7 +26,7 @@ use std::sync::Arc;
 use petgraph::{Direction, graph::DiGraph, graph::NodeIndex, visit::EdgeRef};
 use smallvec::SmallVec;
 
-pub use build::{Calls, LowerError, expand, lower};
+pub use build::{Calls, LowerError, expand, expand_with, lower};
 pub use dot::{DOT_HEAD, Legend};
 pub use rebuild::Rebuild;
 pub use segment::{Segment, segment};

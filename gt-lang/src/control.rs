@@ -7,7 +7,7 @@
 //! The function is called once, on stand-ins, and its instructions become the body of the loop.
 //! What it computes of neither a carried value nor a slice is computed once, before the loop. Where
 //! a body cannot say what the function does (it draws random numbers, stops gradients, or has
-//! gradients written by hand), and where all rounds have more than 32,768 instructions, the rounds
+//! gradients written by hand), and where all rounds have more than 65,536 instructions, the rounds
 //! are recorded one by one. Does not: branch or end on values, for which programs have Rust's own
 //! `if` and `while` on what they read.
 
@@ -267,7 +267,7 @@ impl Traced {
             reverse: false,
             body,
         };
-        (scan.work() <= MAX_WORK / 8).then_some(scan)
+        (scan.work() <= MAX_WORK / 4).then_some(scan)
     }
 
     /// Records the loop.

@@ -56,6 +56,7 @@ const UNSAFE_FILES: &[&str] = &[
     "gt-compiler/src/native/slices.rs",
     "gt-compiler/src/native/sort.rs",
     "gt-compiler/src/native/run.rs",
+    "gt-compiler/src/native/run/rounds.rs",
     "gt-compiler/src/simulated/single.rs",
     "gt-compiler/src/native/stream.rs",
     "gt-compiler/src/threads.rs",

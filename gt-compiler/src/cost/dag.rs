@@ -102,6 +102,7 @@ impl Dag {
         let read = first.map_or(0, |t| t.shape.numel()) as f64;
         let (role, own) = engine_view(op);
         let flops = match (role, op.spec().class) {
+            (Role::Routine, _) if let Op::Scan(scan) = op => scan.work() as f64 * read,
             (Role::Product, _) => {
                 let k = first.and_then(|t| t.shape.sizes().last().copied()).unwrap_or(1);
                 2.0 * k as f64 * numel

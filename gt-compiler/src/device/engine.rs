@@ -141,7 +141,7 @@ impl<G: Gpu> Engine for DeviceEngine<G> {
         self.health.check()?;
         let builder = &self.builder;
         let compile = |graph: &Graph| builder.build(graph, &[], Numerics::Exact, None);
-        let program = self.cache.program(op, args, &mut self.stats, compile)?;
+        let program = self.cache.program(op, args, &mut self.stats, |_, _| false, compile)?;
         let (inputs, scalars) = split(args);
         inputs.iter().try_for_each(|value| self.memory.resident(value).map(|_| ()))?;
         let mut values = self.plainly(self.own(&program)?, &inputs, &scalars)?;

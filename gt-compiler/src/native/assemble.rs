@@ -11,7 +11,7 @@ use gt_ir::Graph;
 use smallvec::SmallVec;
 
 use super::{
-    memory,
+    loops, memory,
     plan::{Chunked, Job, Plan, Wave},
     tile::{GRAIN, Setting, tile, weight},
 };
@@ -20,12 +20,16 @@ use crate::{
     schedule::{BufferId, Group, Piece, Schedule, Sources, cuts, group, is_whole},
 };
 
-/// Assembles the plan of a scheduled graph.
+/// Makes the plan of a part of a loop.
+pub(super) type Parts<'a> = dyn Fn(&Graph) -> Result<Plan, EngineError> + 'a;
+
+/// Assembles the plan of a scheduled graph, and with `parts` those of its loops.
 pub(super) fn assemble(
     graph: &Graph,
     schedule: Schedule,
     donated: &[bool],
     threads: usize,
+    parts: &Parts<'_>,
 ) -> Result<Plan, EngineError> {
     let Schedule { pieces, sources, sizes, outputs } = schedule;
     let mut plan = Plan {
@@ -39,7 +43,7 @@ pub(super) fn assemble(
     let needed = needed(&plan, &pieces, &groups);
     for (group, needed) in groups.iter().zip(&needed) {
         let members: Vec<&Piece> = group.pieces.iter().map(|&p| &pieces[p]).collect();
-        let jobs = jobs(&plan, &members, group, needed, threads)?;
+        let jobs = jobs(&plan, &members, group, needed, threads, parts)?;
         let of = |pieces: &[usize]| Sources::join(pieces.iter().map(|&p| &sources[p]));
         let is_one = jobs.len() == 1;
         for (job, piece) in jobs.into_iter().zip(group.pieces.iter()) {
@@ -48,7 +52,9 @@ pub(super) fn assemble(
         }
     }
     plan.waves.iter_mut().for_each(|wave| wave.portions = portions(&wave.jobs));
-    plan.work = pieces.iter().map(weight).fold(0, usize::saturating_add);
+    let jobs = plan.waves.iter().flat_map(|wave| &wave.jobs);
+    let rounds = jobs.filter_map(|job| if let Job::Loop(l) = job { Some(l.work()) } else { None });
+    plan.work = pieces.iter().map(weight).chain(rounds).fold(0, usize::saturating_add);
     memory::place(&mut plan, donated, threads);
     Ok(plan)
 }
@@ -96,6 +102,7 @@ fn jobs(
     group: &Group,
     needed: &BTreeSet<BufferId>,
     threads: usize,
+    parts: &Parts<'_>,
 ) -> Result<SmallVec<[Job; 1]>, EngineError> {
     let streams = |b: BufferId| {
         let whole = members.iter().any(|m| is_whole(m, b));
@@ -103,7 +110,7 @@ fn jobs(
     };
     let setting = Setting { threads, sizes: &plan.sizes, needed, streams: &streams };
     if let [piece] = members {
-        return Ok(SmallVec::from_iter([alone(piece, &group.rows, &setting)?]));
+        return Ok(SmallVec::from_iter([alone(piece, &group.rows, &setting, parts)?]));
     }
     match tile(members, &group.rows, &setting) {
         Some(tile) => Ok(SmallVec::from_iter([Job::Tile(Box::new(tile))])),
@@ -111,12 +118,17 @@ fn jobs(
             // Every result is needed by somebody once its reader is another job.
             let all = members.iter().flat_map(|m| m.writes()).collect();
             let setting = Setting { needed: &all, ..setting };
-            members.iter().map(|m| alone(m, &[], &setting)).collect()
+            members.iter().map(|m| alone(m, &[], &setting, parts)).collect()
         }
     }
 }
 
-fn alone(piece: &Piece, rows: &[usize], setting: &Setting<'_>) -> Result<Job, EngineError> {
+fn alone(
+    piece: &Piece,
+    rows: &[usize],
+    setting: &Setting<'_>,
+    parts: &Parts<'_>,
+) -> Result<Job, EngineError> {
     let own = || cuts(piece);
     let tiled = |rows: &[usize]| tile(&[piece], rows, setting).map(|t| Job::Tile(Box::new(t)));
     let job = match piece {
@@ -128,7 +140,10 @@ fn alone(piece: &Piece, rows: &[usize], setting: &Setting<'_>) -> Result<Job, En
         Piece::MatMul(m) if m.is_tiled() => tiled(&own()),
         Piece::MatMul(m) => Some(Job::MatMul(m.clone())),
         Piece::Fold(f) => Some(Job::Fold(Box::new(f.clone()))),
-        Piece::Routine(r) => Some(Job::Routine(r.clone())),
+        Piece::Routine(r) => Some(match loops::of_routine(r, parts)? {
+            Some(of_rounds) => Job::Loop(Box::new(of_rounds)),
+            None => Job::Routine(r.clone()),
+        }),
         Piece::Attention(_) => None,
     };
     job.ok_or_else(|| EngineError::Codegen("a piece cannot be cut into rows".into()))

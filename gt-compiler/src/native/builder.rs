@@ -14,13 +14,14 @@ use std::{
     time::Duration,
 };
 
-use gt_ir::Graph;
+use gt_ir::{Graph, OpError};
 
 use super::{
     artifact::{Artifact, Target},
     assemble::assemble,
     context::Products,
     loaded::Loaded,
+    loops::is_kept,
     plan::Plan,
     store::{self, Store},
 };
@@ -33,7 +34,7 @@ use crate::{
     meter::Meter,
     options::Options,
     passes::widen_products,
-    pipeline::{Optimized, optimize},
+    pipeline::{Optimized, optimize_around},
     program::Program,
     report::Report,
     schedule::{Piece, Schedule, Updates, schedule},
@@ -105,21 +106,18 @@ impl Builder {
         Some((self.loaded(artifact).ok()?, report))
     }
 
-    /// Compiles primitives, and keeps the program under `key`.
+    /// Compiles primitives, and keeps the program under `key`. The options are those for the parts
+    /// of loops.
     pub(super) fn build(
         &self,
         primitives: &Graph,
         donated: &[bool],
         key: Vec<u8>,
+        options: &Options,
         report: Option<&mut Report>,
     ) -> Result<Program, EngineError> {
         let clock = Clock::start();
-        // A library may multiply narrow floats as they are.
-        let wide = if self.products.is_none() { widen_products(primitives)? } else { None };
-        let primitives = wide.as_ref().unwrap_or(primitives);
-        let mut schedule = schedule(primitives, Updates::ByRow)?;
-        self.mark(&mut schedule);
-        let mut plan = assemble(primitives, schedule, donated, self.target.threads)?;
+        let mut plan = self.plan(primitives, donated, options)?;
         let code = self.generate(&mut plan)?;
         self.nanos.fetch_add(clock.nanoseconds(), Relaxed);
         let report = report.map(|report| {
@@ -138,8 +136,24 @@ impl Builder {
         let key = store::key(graph, &[], &());
         match self.stored(&key) {
             Some((program, _)) => Ok(program),
-            None => self.build(graph, &[], key, None),
+            None => self.build(graph, &[], key, &Options::default(), None),
         }
+    }
+
+    /// The plan of primitives, without code.
+    fn plan(
+        &self,
+        primitives: &Graph,
+        donated: &[bool],
+        options: &Options,
+    ) -> Result<Plan, EngineError> {
+        // A library may multiply narrow floats as they are.
+        let wide = if self.products.is_none() { widen_products(primitives)? } else { None };
+        let primitives = wide.as_ref().unwrap_or(primitives);
+        let mut schedule = schedule(primitives, Updates::ByRow)?;
+        self.mark(&mut schedule);
+        let part = |rounds: &Graph| self.plan(&optimized(rounds, options)?.graph, &[], options);
+        assemble(primitives, schedule, donated, self.target.threads, &part)
     }
 
     /// Leaves the products the library takes to it.
@@ -177,6 +191,11 @@ impl Builder {
     }
 }
 
+/// The primitives of a region. Long loops stay.
+fn optimized(region: &Graph, options: &Options) -> Result<Optimized, OpError> {
+    optimize_around(region, options, &Machine::PROCESSOR, is_kept)
+}
+
 impl Compile for Builder {
     fn compile(
         &self,
@@ -194,8 +213,8 @@ impl Compile for Builder {
             };
             return Ok(Compiled { program, report });
         }
-        let Optimized { graph, mut report, .. } = optimize(region, options, &Machine::PROCESSOR)?;
-        let program = self.build(&graph, donated, key, Some(&mut report))?;
+        let Optimized { graph, mut report, .. } = optimized(region, options)?;
+        let program = self.build(&graph, donated, key, options, Some(&mut report))?;
         report.compile_ns = clock.nanoseconds();
         Ok(Compiled { program, report })
     }

@@ -8,7 +8,11 @@ use std::{
     hash::{BuildHasher, Hash, Hasher},
 };
 
-use gt_ir::{Graph, Op, OperandType, Scalar, Type, lru::Lru};
+use gt_ir::{
+    Graph, Op, OperandType, Scalar, Type,
+    graph::{Calls, expand_with},
+    lru::Lru,
+};
 use smallvec::SmallVec;
 
 use crate::{
@@ -154,12 +158,13 @@ impl Cache {
     }
 
     /// The program of an instruction, compiled by `compile` where it is not there yet; counted in
-    /// `stats`.
+    /// `stats`. Derived ops for which `calls` holds stay as they are.
     pub(crate) fn program(
         &mut self,
         op: &Op,
         args: &[Arg<'_>],
         stats: &mut EngineStats,
+        calls: Calls,
         compile: impl FnOnce(&Graph) -> Result<Program, EngineError>,
     ) -> Result<Program, EngineError> {
         stats.instructions += 1;
@@ -170,7 +175,7 @@ impl Cache {
         }
         stats.cache_misses += 1;
         let types: SmallVec<[OperandType; 3]> = args.iter().map(operand_type).collect();
-        let program = compile(&gt_ir::expand(op, &types)?)?;
+        let program = compile(&expand_with(op, &types, calls)?)?;
         stats.cache_evictions += self.insert(hash, op, args, program.clone());
         Ok(program)
     }

@@ -8,7 +8,7 @@ use std::{
 
 use super::{
     memory,
-    plan::{Arg, At, Chunked, Job, Plan, Stage, Tile, Work},
+    plan::{Arg, At, Chunked, Job, Loop, Plan, Stage, Tile, Work},
 };
 use crate::{
     error::EngineError,
@@ -96,6 +96,7 @@ fn title(job: &Job) -> String {
         Job::MatMul(m) => shape(m),
         Job::Fold(f) => format!("fold of {} chunks", f.n_chunks),
         Job::Routine(r) => word_of(r),
+        Job::Loop(l) => format!("loop of {} rounds", l.n_rounds),
     }
 }
 
@@ -134,6 +135,7 @@ fn write_job(plan: &Plan, job: &Job, out: &mut String) -> fmt::Result {
         Job::MatMul(m) => write_matmul(plan, m, out),
         Job::Fold(f) => write_fold(plan, f, out),
         Job::Routine(r) => write_routine(plan, r, out),
+        Job::Loop(l) => write_loop(plan, l, out),
     }
 }
 
@@ -239,6 +241,17 @@ fn write_routine(plan: &Plan, r: &Routine, out: &mut String) -> fmt::Result {
     let inputs: Vec<String> = r.inputs.iter().map(|(b, _)| name(plan, *b)).collect();
     let op = if r.update.is_some() { word_of(r) } else { r.op.to_string() };
     writeln!(out, "  {} = {op} {} : {}", name(plan, r.out), inputs.join(", "), r.out_ty)
+}
+
+fn write_loop(plan: &Plan, l: &Loop, out: &mut String) -> fmt::Result {
+    write_routine(plan, &l.routine, out)?;
+    for part in &l.parts {
+        let mut inner = String::new();
+        write_plan(&part.plan, &mut inner)?;
+        writeln!(out, "  {} times {} rounds:", part.times, part.n_rounds)?;
+        inner.lines().try_for_each(|line| writeln!(out, "    {line}"))?;
+    }
+    Ok(())
 }
 
 fn argument(plan: &Plan, arg: &Arg) -> String {

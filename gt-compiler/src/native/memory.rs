@@ -4,7 +4,7 @@ use gt_ir::Op;
 use smallvec::SmallVec;
 
 use super::plan::{At, Job, Plan, Stage, Tile, Wave, Work};
-use crate::schedule::{BufferId, Buffers, FAR, Layout, Uses, distance_in};
+use crate::schedule::{BufferId, Buffers, FAR, Layout, Routine, Uses, distance_in};
 
 /// Alignment of buffers in the arena.
 const ALIGN: usize = 64;
@@ -132,8 +132,13 @@ pub(super) fn uses(job: &Job) -> (Vec<BufferId>, Vec<BufferId>) {
         }
         Job::MatMul(m) => (vec![m.lhs.buffer, m.rhs.buffer], vec![m.out]),
         Job::Fold(f) => (vec![f.from], vec![f.out]),
-        Job::Routine(r) => (r.inputs.iter().map(|(b, _)| *b).collect(), vec![r.out]),
+        Job::Routine(r) => of_routine(r),
+        Job::Loop(l) => of_routine(&l.routine),
     }
+}
+
+fn of_routine(routine: &Routine) -> (Vec<BufferId>, Vec<BufferId>) {
+    (routine.inputs.iter().map(|(b, _)| *b).collect(), vec![routine.out])
 }
 
 /// Asked for each donor of memory and each job: a list of all that a tile reads would take longer
@@ -141,7 +146,7 @@ pub(super) fn uses(job: &Job) -> (Vec<BufferId>, Vec<BufferId>) {
 fn reads(job: &Job, buffer: BufferId) -> bool {
     match job {
         Job::Tile(tile) => tile.stages.iter().any(|stage| stage_reads(stage, buffer)),
-        Job::Chunked(_) | Job::MatMul(_) | Job::Fold(_) | Job::Routine(_) => {
+        Job::Chunked(_) | Job::MatMul(_) | Job::Fold(_) | Job::Routine(_) | Job::Loop(_) => {
             uses(job).0.contains(&buffer)
         }
     }
@@ -150,6 +155,7 @@ fn reads(job: &Job, buffer: BufferId) -> bool {
 fn can_fail(job: &Job) -> bool {
     match job {
         Job::Routine(r) => r.can_fail(),
+        Job::Loop(l) => l.routine.can_fail(),
         Job::Tile(_) | Job::Chunked(_) | Job::MatMul(_) | Job::Fold(_) => false,
     }
 }

@@ -3,9 +3,9 @@
 //! `assemble` makes a [`Plan`](plan::Plan) of the pieces of a schedule: `tile` cuts groups of them
 //! into tiles, `memory` gives buffers their places. `builder` compiles a plan, `artifact` and
 //! `store` keep it as bytes; `run` executes it, with `routines` (`scan`, `sort`, `indexing`) and
-//! `matmul` for the pieces that are no kernels. Guarantees: results depend on the program and the
-//! data, not on the number of threads; kernels and routines never read or write outside their
-//! buffers; scalars are run-time arguments.
+//! `matmul` for the pieces that are no kernels. `loops` makes plans of the rounds of long loops.
+//! Guarantees: results depend on the program and the data, not on the number of threads; kernels
+//! and routines never read or write outside their buffers; scalars are run-time arguments.
 
 mod artifact;
 mod assemble;
@@ -16,6 +16,7 @@ mod dump;
 mod indexing;
 mod integers;
 mod loaded;
+mod loops;
 mod matmul;
 mod matrices;
 mod memory;
@@ -193,7 +194,7 @@ impl Engine for Native {
     fn execute(&mut self, op: &Op, args: &[Arg<'_>]) -> Result<Value, EngineError> {
         let compiler = &self.compiler;
         let compile = |graph: &Graph| compiler.instruction(graph);
-        let program = self.cache.program(op, args, &mut self.stats, compile)?;
+        let program = self.cache.program(op, args, &mut self.stats, loops::is_kept, compile)?;
         let (inputs, scalars) = cache::split(args);
         let mut values = run::run(&self.context(), program.of::<Loaded>()?, &inputs, &scalars)?;
         values.pop().ok_or_else(|| EngineError::Codegen(format!("{op} has no result")))

@@ -49,6 +49,7 @@ pub(super) enum Job {
     MatMul(Box<MatMul>),
     Fold(Box<Fold>),
     Routine(Box<Routine>),
+    Loop(Box<Loop>),
 }
 
 /// Stages that run one after the other over the same few rows, tile by tile.
@@ -139,6 +140,38 @@ pub(super) struct Chunked {
     pub(super) extent: usize,
 }
 
+/// A loop whose rounds run a part at a time.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Loop {
+    pub(super) routine: Routine,
+    pub(super) n_rounds: usize,
+    /// Whether the last slices come first.
+    pub(super) reverse: bool,
+    pub(super) parts: SmallVec<[Part; 2]>,
+    /// For each operand the bytes of a slice; 0 for those that are not scanned.
+    pub(super) slices: SmallVec<[usize; 4]>,
+    /// Where each output of a part goes.
+    pub(super) outputs: SmallVec<[Output; 4]>,
+}
+
+/// Some rounds, and how often they run in a row.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Part {
+    pub(super) plan: Plan,
+    pub(super) n_rounds: usize,
+    pub(super) times: usize,
+}
+
+/// Where an output of a part of a loop goes, in bytes.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(super) enum Output {
+    /// It is carried: its size, and where it begins in a block of carried values; after the last
+    /// round, where it goes in the result of the loop, if it is of its dtype.
+    Carried { bytes: usize, at: usize, end: Option<usize> },
+    /// It is stacked: where its slices begin in the result, and the size of one.
+    Stacked { at: usize, slice: usize },
+}
+
 impl Chunked {
     /// A kernel as a job of its own, when it is done in pieces.
     pub(super) fn of(kernel: &KernelPiece) -> Option<Chunked> {
@@ -169,7 +202,7 @@ impl Plan {
         self.waves.iter().map(|w| w.jobs.len()).sum()
     }
 
-    /// Every kernel of the plan.
+    /// Every kernel of the plan, those of its loops included.
     pub(super) fn nests(&self) -> impl Iterator<Item = (&Nest, usize)> {
         self.waves.iter().flat_map(|w| &w.jobs).flat_map(|job| match job {
             Job::Tile(t) => t
@@ -181,11 +214,16 @@ impl Plan {
                 })
                 .collect::<SmallVec<[_; 4]>>(),
             Job::Chunked(c) => SmallVec::from_iter([(&c.nest, c.code)]),
+            Job::Loop(l) => {
+                let parts: Box<dyn Iterator<Item = _>> =
+                    Box::new(l.parts.iter().flat_map(|part| part.plan.nests()));
+                parts.collect()
+            }
             Job::MatMul(_) | Job::Fold(_) | Job::Routine(_) => SmallVec::new(),
         })
     }
 
-    /// Every kernel of the plan, to be given its code.
+    /// Every kernel of the plan, those of its loops included, to be given its code.
     pub(super) fn nests_mut(&mut self) -> impl Iterator<Item = (&Nest, &mut usize)> {
         self.waves.iter_mut().flat_map(|w| &mut w.jobs).flat_map(|job| {
             let mut found: SmallVec<[(&Nest, &mut usize); 4]> = SmallVec::new();
@@ -197,6 +235,11 @@ impl Plan {
                     }))
                 }
                 Job::Chunked(c) => found.push((&c.nest, &mut c.code)),
+                Job::Loop(l) => {
+                    let parts: Box<dyn Iterator<Item = _>> =
+                        Box::new(l.parts.iter_mut().flat_map(|part| part.plan.nests_mut()));
+                    found.extend(parts);
+                }
                 Job::MatMul(_) | Job::Fold(_) | Job::Routine(_) => (),
             }
             found

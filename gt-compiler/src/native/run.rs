@@ -1,10 +1,12 @@
-//! Runs a plan: memory first, then wave after wave over the threads.
+//! Runs a plan: memory first, then wave after wave over the threads; `rounds` has loops.
 //!
 //! Guarantees: the memory of all values is there before anything is written, so what can fail is
 //! memory (at the beginning, or what some products and routines take on their way) and data unfit
 //! for a routine (before any input is overwritten); results do not depend on the number of threads.
 //! Between waves nothing is allocated, locked or looked up by hash.
 #![expect(unsafe_code, reason = "calls generated code with the addresses of buffers")]
+
+mod rounds;
 
 use std::sync::{
     Arc,
@@ -116,6 +118,7 @@ impl Call<'_> {
                     let bits: SmallVec<[u64; 3]> = bits.collect();
                     routines::run(self.context, r, self.memory, &bits)?;
                 }
+                Job::Loop(l) => rounds::run(self.context, self.loaded, l, self.memory)?,
             }
             return Ok(());
         }

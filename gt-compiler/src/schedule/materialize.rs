@@ -287,9 +287,10 @@ struct Walk<'k> {
 }
 
 /// Whether all operands of a routine are numbers that the caller has: numbers are all of that kind,
-/// or all in memory.
+/// or all in memory. Those of a loop are in memory.
 pub(super) fn is_of_literals(graph: &Graph, id: NodeId) -> bool {
     let is_literal =
         |id: &NodeId| matches!(graph.node(*id).kind, NodeKind::Scalar(_) | NodeKind::Const(_));
-    graph.operands(id).iter().all(is_literal)
+    let is_loop = matches!(graph.node(id).kind, NodeKind::Op(Op::Scan(_)));
+    !is_loop && graph.operands(id).iter().all(is_literal)
 }

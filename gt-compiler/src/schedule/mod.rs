@@ -32,14 +32,14 @@ use smallvec::SmallVec;
 pub(crate) use {
     draft::kernels,
     group::together,
-    memory::{Found, Made},
+    memory::Made,
     piece::{Attention, strides},
     stage::KernelStage,
 };
 pub(crate) use {
     draft::{Draft, drafts},
     group::{Group, cuts, group, is_whole, iterations},
-    memory::{Buffers, FAR, Home, Homes, Layout, Place, Uses, distance_in},
+    memory::{Buffers, FAR, Found, Home, Homes, Layout, Place, Uses, distance_in},
     piece::{
         BufferId, Fold, KernelPiece, MatMul, Matrix, Piece, Routine, RowUpdate, ScalarArg,
         UpdateKind, scalar,

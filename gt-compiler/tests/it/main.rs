@@ -9,6 +9,7 @@ mod filetests;
 mod halves;
 mod indices;
 mod limits;
+mod loops;
 mod math;
 mod numerics;
 mod ops;

@@ -55,7 +55,16 @@ pub struct LowerError {
 /// # Errors
 /// The op's type rule refuses the operands.
 pub fn expand(op: &Op, ins: &[OperandType]) -> Result<Graph, OpError> {
-    let mut b = Builder::default();
+    expand_with(op, ins, none)
+}
+
+/// As [`expand`], but derived ops for which `calls` holds stay as they are, as in
+/// [`Graph::expanded_with`].
+///
+/// # Errors
+/// As [`expand`].
+pub fn expand_with(op: &Op, ins: &[OperandType], calls: Calls) -> Result<Graph, OpError> {
+    let mut b = Builder { calls, ..Builder::default() };
     let operands: Vec<Operand> = ins
         .iter()
         .map(|i| match i {
@@ -66,6 +75,19 @@ pub fn expand(op: &Op, ins: &[OperandType]) -> Result<Graph, OpError> {
         .collect();
     let out = b.emit(*op, &operands)?;
     Ok(b.finish(&[NodeId::of(out)], Stage::Expanded))
+}
+
+/// The graph of primitives of a function that emits ops on inputs of these types and gives the
+/// outputs.
+pub(super) fn function(
+    inputs: &[Type],
+    calls: Calls,
+    f: impl FnOnce(&mut dyn Emit, &[Operand]) -> Result<Vec<ValueId>, OpError>,
+) -> Result<Graph, OpError> {
+    let mut b = Builder { calls, ..Builder::default() };
+    let operands: Vec<Operand> = inputs.iter().map(|ty| b.input(*ty).value().into()).collect();
+    let outputs: Vec<NodeId> = f(&mut b, &operands)?.into_iter().map(NodeId::of).collect();
+    Ok(b.finish(&outputs, Stage::Expanded))
 }
 
 /// The graph of a whole tape: one node an instruction, derived ops as they are. Values read are

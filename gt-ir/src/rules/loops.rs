@@ -124,7 +124,23 @@ pub(crate) fn infer(op: &Op, ins: &[OperandType]) -> Result<Type> {
 
 /// The rounds one after the other.
 pub(crate) fn unroll(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
-    let Op::Scan(scan) = *op else { return Err(misplaced(op)) };
+    let Op::Scan(scan) = op else { return Err(misplaced(op)) };
+    let Rounds { carried, stacked } = rounds(e, scan, ins)?;
+    let all: Vec<ValueId> =
+        carried.iter().filter_map(id).chain(stacked.into_iter().flatten()).collect();
+    joined(e, scan.dtype, &all)
+}
+
+/// The values that rounds give.
+pub(crate) struct Rounds {
+    /// The carried values after the last round.
+    pub(crate) carried: Vec<Operand>,
+    /// The slices of each stacked result, in their order.
+    pub(crate) stacked: Vec<Vec<ValueId>>,
+}
+
+/// Emits the rounds of a loop on these operands.
+pub(crate) fn rounds(e: &mut dyn Emit, scan: &Scan, ins: &[Operand]) -> Result<Rounds> {
     let n_carried = scan.carried().end;
     let (scanned, same) = (&ins[scan.scanned()], &ins[scan.scanned().end..]);
     let mut carried = ins[scan.carried()].to_vec();
@@ -132,7 +148,7 @@ pub(crate) fn unroll(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
     for round in scan.rounds() {
         let mut args = carried.clone();
         for x in scanned {
-            let Operand::Value(x) = *x else { return Err(misplaced(op)) };
+            let Operand::Value(x) = *x else { return Err(misplaced(&Op::Scan(*scan))) };
             args.push(slice_of(e, x, round)?.into());
         }
         args.extend_from_slice(same);
@@ -145,9 +161,7 @@ pub(crate) fn unroll(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
     if scan.reverse {
         stacked.iter_mut().for_each(|all| all.reverse());
     }
-    let all: Vec<ValueId> =
-        carried.iter().filter_map(id).chain(stacked.into_iter().flatten()).collect();
-    joined(e, scan.dtype, &all)
+    Ok(Rounds { carried, stacked })
 }
 
 /// A slice along the first axis, without it.
@@ -158,7 +172,7 @@ fn slice_of(e: &mut dyn Emit, x: ValueId, i: u64) -> Emitted {
 }
 
 /// The elements of all values of a dtype, in a line.
-fn joined(e: &mut dyn Emit, dtype: DType, values: &[ValueId]) -> Emitted {
+pub(crate) fn joined(e: &mut dyn Emit, dtype: DType, values: &[ValueId]) -> Emitted {
     let mut lines: Vec<Operand> = Vec::new();
     for value in values {
         let ty = e.ty(*value);

@@ -9,7 +9,7 @@
 use super::{Session, error};
 use crate::dispatcher::Config;
 use crate::footprint::first_defined;
-use crate::wire::{MAX_ENTRIES, RESERVED};
+use crate::wire::RESERVED;
 use gt_ir::backend::{ErrorKind, RunError};
 use gt_ir::canonical::{Bindings, Template, expand};
 use gt_ir::op::Operand;
@@ -38,15 +38,18 @@ pub(in crate::dispatcher) enum Launched {
     Stripped(Arc<Tape>),
 }
 
-/// Whether the loops of a segment have no more instructions in all rounds than a segment may have
-/// entries: a worker runs the rounds.
+/// The most instructions of a segment in all rounds of its loops.
+const MAX_IN_ROUNDS: usize = 1 << 20;
+
+/// Whether the loops of a segment have no more instructions in all rounds than that: a worker runs
+/// them, and some engines compile each.
 fn bounded(tape: &Tape) -> Result<(), RunError> {
     let work = tape.instrs().map(|instr| instr.op.work()).fold(0, usize::saturating_add);
-    if work <= MAX_ENTRIES {
+    if work <= MAX_IN_ROUNDS {
         return Ok(());
     }
     let message = format!(
-        "a segment has {work} instructions in all rounds of its loops, more than {MAX_ENTRIES}"
+        "a segment has {work} instructions in all rounds of its loops, more than {MAX_IN_ROUNDS}"
     );
     Err(error(ErrorKind::Resource, message)
         .hint("end steps between loops with `Session::step`, or make loops shorter"))
