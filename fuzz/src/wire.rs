@@ -22,7 +22,7 @@ fn packet(body: Body) -> Packet {
 /// A dispatcher with a client and a worker.
 fn dispatcher() -> Dispatcher {
     let mut dispatcher = Dispatcher::new(Config::embedded());
-    let register = Message::FromWorker(FromWorker::Register(Capacity::default()));
+    let register = Message::FromWorker(FromWorker::Register(Box::new(Capacity::default())));
     let hello = |role| packet(Body::Hello(Hello::new(role, Identity::default())));
     let events = [
         Event::Packet(PeerId(1), hello(Role::Client)),

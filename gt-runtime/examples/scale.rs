@@ -133,7 +133,8 @@ impl System {
             let door = Door { address: format!("w{worker}:1"), local: false, ..door() };
             let capacity = Capacity { door: Some(Arc::new(door)), ..Capacity::default() };
             system.join(PeerId(worker), Role::Worker);
-            system.say(PeerId(worker), Message::FromWorker(FromWorker::Register(capacity)));
+            system
+                .say(PeerId(worker), Message::FromWorker(FromWorker::Register(Box::new(capacity))));
         }
         for client in system.clients.clone() {
             system.join(client, Role::Client);

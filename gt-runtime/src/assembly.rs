@@ -37,7 +37,7 @@ pub enum Assembly {
 impl Assembly {
     /// Begins with the first piece.
     #[must_use]
-    pub fn begin(chunk: Chunk) -> Assembly {
+    pub fn begin(chunk: Box<Chunk>) -> Assembly {
         let (ty, total) = (chunk.ty, chunk.total);
         if total != ty.bytes() as u64 {
             return Assembly::Broken(format!("{total} bytes cannot be a {ty}"));
@@ -60,7 +60,7 @@ impl Assembly {
     }
 
     /// Adds the next piece.
-    pub fn add(&mut self, chunk: Chunk) {
+    pub fn add(&mut self, chunk: Box<Chunk>) {
         let Assembly::Partial { ty, bytes } = self else { return };
         let have = bytes.len() as u64;
         if chunk.offset < have {
@@ -105,7 +105,7 @@ impl Travel {
     pub const REMOTE: Travel = Travel::Pieces(MAX_CHUNK);
 
     /// The chunks in which a tensor travels.
-    pub fn pieces(self, whole: Chunk) -> impl Iterator<Item = Chunk> {
+    pub fn pieces(self, whole: Box<Chunk>) -> impl Iterator<Item = Box<Chunk>> {
         let most = match self {
             Travel::Whole => usize::MAX,
             Travel::Pieces(most) => most,
@@ -115,34 +115,30 @@ impl Travel {
 }
 
 /// A chunk cut into pieces of at most `max` bytes. The bytes are shared, not copied.
-pub fn pieces(whole: Chunk, max: usize) -> impl Iterator<Item = Chunk> {
-    let (len, mut at, mut first) = (whole.bytes.len(), 0, true);
+pub fn pieces(whole: Box<Chunk>, max: usize) -> impl Iterator<Item = Box<Chunk>> {
+    let mut left = Some(whole);
     std::iter::from_fn(move || {
-        if at == len && !std::mem::take(&mut first) {
-            return None;
+        let mut piece = left.take()?;
+        if piece.bytes.len() > max {
+            let mut rest = piece.clone();
+            rest.offset += max as u64;
+            rest.bytes = piece.bytes.split_off(max);
+            left = Some(rest);
         }
-        first = false;
-        let end = at.saturating_add(max).min(len);
-        let piece = Chunk {
-            offset: whole.offset + at as u64,
-            bytes: whole.bytes.slice(at..end),
-            ..whole.clone()
-        };
-        at = end;
         Some(piece)
     })
 }
 
 /// A tensor as one chunk.
 #[must_use]
-pub fn whole(value: gt_ir::ValueId, data: HostTensor) -> Chunk {
-    Chunk {
+pub fn whole(value: gt_ir::ValueId, data: HostTensor) -> Box<Chunk> {
+    Box::new(Chunk {
         value,
         ty: *data.ty(),
         offset: 0,
         total: data.ty().bytes() as u64,
         bytes: data.into_bytes(),
-    }
+    })
 }
 
 #[cfg(test)]
@@ -182,16 +178,17 @@ mod tests {
 
     #[test]
     fn pieces_that_do_not_fit_break_it() {
-        let cut: Vec<Chunk> = pieces(whole(ValueId(1), tensor(3 * MAX_CHUNK)), MAX_CHUNK).collect();
+        let cut: Vec<Box<Chunk>> =
+            pieces(whole(ValueId(1), tensor(3 * MAX_CHUNK)), MAX_CHUNK).collect();
         assert!(matches!(Assembly::begin(cut[1].clone()), Assembly::Broken(_)));
         let mut gap = Assembly::begin(cut[0].clone());
         gap.add(cut[2].clone());
         assert!(matches!(gap, Assembly::Broken(_)));
         let mut other = Assembly::begin(cut[0].clone());
-        other.add(Chunk { ty: *tensor(5).ty(), ..cut[1].clone() });
+        other.add(Box::new(Chunk { ty: *tensor(5).ty(), ..*cut[1].clone() }));
         assert!(matches!(other, Assembly::Broken(_)));
         assert!(matches!(
-            Assembly::begin(Chunk { total: 9, ..cut[0].clone() }),
+            Assembly::begin(Box::new(Chunk { total: 9, ..*cut[0].clone() })),
             Assembly::Broken(_)
         ));
     }

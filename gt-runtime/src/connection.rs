@@ -76,7 +76,7 @@ impl ConnectionConfig {
 pub enum Incoming<M = Message> {
     /// The dispatcher has answered, so messages flow. On the dialing side only, once for each
     /// [`Connection::dial`] and [`Connection::redial`].
-    Opened(Welcome),
+    Opened(Box<Welcome>),
     /// A message, in order on its stream. [`Connection::release`] its weight when it has been
     /// handled.
     Message(Stream, M),
@@ -281,7 +281,7 @@ impl<M: Clone + Weight> Connection<M> {
         self.unreachable = None;
     }
 
-    fn welcomed(&mut self, welcome: Welcome, out: &mut impl FnMut(Incoming<M>)) {
+    fn welcomed(&mut self, welcome: Box<Welcome>, out: &mut impl FnMut(Incoming<M>)) {
         let name = self.name.get_or_insert_with(|| welcome.name.clone());
         if *name != welcome.name {
             self.end(Ending::Refused(Refusal::Unknown), out);
@@ -319,7 +319,7 @@ impl<M: Clone + Weight> Connection<M> {
                 if *next <= now {
                     *next = now + *wait;
                     *wait = (*wait * 2).min(REDIAL[1]);
-                    say(Stream::Control, Body::Hello(Hello::clone(hello)));
+                    say(Stream::Control, Body::Hello(Box::new(Hello::clone(hello))));
                 }
             }
             Phase::Open => {

@@ -70,7 +70,7 @@ impl Monitor {
         // A late answer to an earlier question is not the answer to this one.
         self.incarnation.0 += 1;
         let (incarnation, end) = (self.incarnation, clock::now() + PATIENCE);
-        let body = Body::Hello(Hello::new(role, Identity::here(name)));
+        let body = Body::Hello(Box::new(Hello::new(role, Identity::here(name))));
         let question = Packet { stream: Stream::Control, incarnation, body };
         let broken = |error: UplinkError| failure(error.to_string());
         while clock::now() < end {

@@ -92,9 +92,9 @@ impl Packet {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub enum Body<M = Message> {
     /// Opens a connection. It is repeated until it is answered.
-    Hello(Hello),
+    Hello(Box<Hello>),
     /// The connection is open. It is repeated if the hello is repeated.
-    Welcome(Welcome),
+    Welcome(Box<Welcome>),
     /// There is no such connection, for this reason.
     Refused(Refusal),
     /// The answer to the hello of a monitor or an operator, which opens no connection.

@@ -16,7 +16,7 @@ use crate::ids::{Incarnation, PeerId, SessionId, WorkerId};
 use crate::machine::Machine;
 use crate::roles::{Pass, User};
 use crate::wire::{
-    Body, Hello, Message, Packet, Role, Stream, ToClient, ToWorker, Totals, Traffic, Weight,
+    Body, Message, Packet, Role, Stream, ToClient, ToWorker, Totals, Traffic, Weight,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -180,13 +180,13 @@ impl Dispatcher {
     fn packet(&mut self, peer: PeerId, pass: Pass, packet: Packet) {
         let incarnation = packet.incarnation;
         match packet.body {
-            Body::Hello(hello) if matches!(hello.role, Role::Monitor | Role::Operator(_)) => {
-                self.show(peer, pass, incarnation, &hello);
-            }
-            Body::Hello(hello @ Hello { role: Role::Tracer(from), .. }) => {
-                self.trace(peer, pass, incarnation, &hello, from);
-            }
-            Body::Hello(hello) => self.hello(peer, pass, incarnation, hello),
+            Body::Hello(hello) => match hello.role {
+                Role::Monitor | Role::Operator(_) => self.show(peer, pass, incarnation, &hello),
+                Role::Tracer(from) => self.trace(peer, pass, incarnation, &hello, from),
+                Role::Client | Role::Worker | Role::Sibling(_) => {
+                    self.hello(peer, pass, incarnation, *hello);
+                }
+            },
             // Only a dispatcher sends these, or a worker to a worker.
             Body::Welcome(_)
             | Body::Refused(_)

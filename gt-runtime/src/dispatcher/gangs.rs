@@ -326,7 +326,7 @@ impl Dispatcher {
             return false;
         }
         let passed = self.members(id, worker).and_then(|(session, member)| {
-            session.gang.as_mut()?.piece(member, request, chunk.clone())
+            session.gang.as_mut()?.piece(member, request, Box::new(chunk.clone()))
         });
         let Some((to, order)) = passed else {
             self.pay(Stream::Bulk, owed);

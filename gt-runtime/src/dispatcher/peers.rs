@@ -153,7 +153,7 @@ impl Dispatcher {
         let incarnation = known.connection.incarnation();
         self.out.push(Action::Send(
             peer,
-            Packet { stream: Stream::Control, incarnation, body: Body::Welcome(welcome) },
+            Packet { stream: Stream::Control, incarnation, body: Body::Welcome(Box::new(welcome)) },
         ));
         self.dirty.insert(peer);
     }
@@ -271,7 +271,7 @@ mod tests {
         let (mut n, mut refused, mut out) = (0, String::new(), Vec::new());
         for id in ids {
             let identity = Identity { name: "x".into(), host: "pi".into(), pid };
-            let body = Body::Hello(Hello::new(role, identity));
+            let body = Body::Hello(Box::new(Hello::new(role, identity)));
             let packet = Packet { stream: Stream::Control, incarnation: Incarnation(id), body };
             core.handle(Duration::ZERO, Event::Packet(PeerId(id), packet), &mut out);
         }

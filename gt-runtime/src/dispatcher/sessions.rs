@@ -206,7 +206,7 @@ impl Dispatcher {
         workers.any(|worker| self.queued(worker.peer, Stream::Control) > MAX_EXPANDED)
     }
 
-    fn upload(&mut self, id: SessionId, chunk: Chunk, owed: Owed) {
+    fn upload(&mut self, id: SessionId, chunk: Box<Chunk>, owed: Owed) {
         let Some(session) = self.sessions.get_mut(&id) else { return };
         session.spent.up += chunk.bytes.len() as u64;
         match session.upload(self.now, &chunk, &self.config) {

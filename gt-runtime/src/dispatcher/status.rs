@@ -252,7 +252,7 @@ mod tests {
 
     fn tell(core: &mut Dispatcher, peer: u64, roles: Roles, role: Role) -> Vec<Action> {
         let identity = Identity { name: "x".into(), host: "pi".into(), pid: peer as u32 };
-        let body = Body::Hello(Hello::new(role, identity));
+        let body = Body::Hello(Box::new(Hello::new(role, identity)));
         let packet = Packet { stream: Stream::Control, incarnation: Incarnation(peer), body };
         let (user, mut out) = (User(peer % 10), Vec::new());
         let event = Event::Guest(PeerId(peer), Pass { roles, user }, packet);

@@ -75,7 +75,7 @@ mod tests {
     }
 
     fn hello(role: Role) -> Body {
-        Body::Hello(Hello::new(role, Identity::default()))
+        Body::Hello(Box::new(Hello::new(role, Identity::default())))
     }
 
     /// The number of questions among these actions.

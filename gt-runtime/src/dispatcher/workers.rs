@@ -29,7 +29,7 @@ impl Dispatcher {
         }
         self.pay(stream, owed);
         match message {
-            FromWorker::Register(capacity) => self.register(worker, capacity),
+            FromWorker::Register(capacity) => self.register(worker, *capacity),
             FromWorker::Done { session, seq, attempt, counts } => {
                 let session = self.whose(session);
                 self.totals.work.count(counts);
@@ -211,7 +211,7 @@ impl Dispatcher {
         worker: WorkerId,
         id: SessionId,
         request: RequestId,
-        chunk: Chunk,
+        mut chunk: Box<Chunk>,
         owed: Owed,
     ) {
         let Some(session) = self.sessions.get_mut(&id).filter(|session| session.lives_on(worker))
@@ -247,7 +247,7 @@ impl Dispatcher {
             self.answer_error(id, request, Arc::new(error), closed.unwrap_or(Owed::NOTHING));
             return self.send_more(id);
         }
-        let chunk = Chunk { value: asked.value.map_or(asked.name, |(value, _)| value), ..chunk };
+        chunk.value = asked.value.map_or(asked.name, |(value, _)| value);
         session.spent.down += chunk.bytes.len() as u64;
         session.requests.answer(request, chunk.bytes.len() as u64);
         let closed = if chunk.is_last() { session.requests.close(request) } else { None };

@@ -142,7 +142,8 @@ pub(crate) fn words_of(order: &Order) -> (&'static str, Said) {
             let (n, others) = (steps.steps.len(), steps.receivers.len());
             ("Learn", format!("routine {routine}: {n} steps, values to {others} workers").into())
         }
-        Order::Perform(Performance { routine, n_segments, given, scalars, .. }) => {
+        Order::Perform(performance) => {
+            let Performance { routine, n_segments, given, scalars, .. } = &**performance;
             let (routine, n_segments) = (*routine, *n_segments);
             let (values, scalars) = (given.len(), scalars.len());
             ("Perform", Fact::Routine { routine, n_segments, values, scalars }.into())

@@ -51,7 +51,7 @@ impl Rogue {
                 let engine = random.percent(20).then(|| "no such engine".into());
                 let demand = Demand { engine, ..Demand::default() };
                 let hello = Hello::new(role, Identity::default()).asking(demand);
-                Body::Hello(Hello { fingerprint, ..hello })
+                Body::Hello(Box::new(Hello { fingerprint, ..hello }))
             }
             1 => Body::Ping,
             2..=6 => {
@@ -146,14 +146,14 @@ fn message(random: &mut Random) -> Message {
             let steps = Arc::new(Routine::default());
             Order::Learn { routine: template, steps }
         }
-        11 if random.percent(50) => Order::Perform(Performance {
+        11 if random.percent(50) => Order::Perform(Box::new(Performance {
             routine: template,
             n_segments: random.below(3) as u32,
             given: vec![value],
             scalars: Arc::new([]),
             first: value,
             request,
-        }),
+        })),
         11 => {
             let error = Arc::new(RunError::new(ErrorKind::Internal, "a lie"));
             Order::Fail { value, error }
@@ -166,7 +166,13 @@ fn message(random: &mut Random) -> Message {
             let total = ty.bytes() as u64;
             let offset = if random.percent(50) { 0 } else { random.below(total.max(1)) };
             let len = random.below((total - offset).min(64) + 1) as usize;
-            Order::Chunk(Chunk { value, ty, offset, total, bytes: Bytes::from(vec![0; len]) })
+            Order::Chunk(Box::new(Chunk {
+                value,
+                ty,
+                offset,
+                total,
+                bytes: Bytes::from(vec![0; len]),
+            }))
         }
         4 | 5 => Order::Fetch { request, value },
         6 => Order::Stats { request },

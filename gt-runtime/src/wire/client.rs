@@ -37,7 +37,7 @@ pub enum ToClient {
         /// The fetch it answers.
         request: RequestId,
         /// The piece.
-        chunk: Chunk,
+        chunk: Box<Chunk>,
     },
     /// A request failed.
     Failed {

@@ -42,7 +42,7 @@ pub enum Order {
     },
     /// Brings data of an input (bulk). The pieces of an input come in order, before or after the
     /// segment that declares it.
-    Chunk(Chunk),
+    Chunk(Box<Chunk>),
     /// Says that the data of an input will not come: what needs the value fails with this error.
     /// Only the dispatcher says so.
     Fail {
@@ -81,7 +81,7 @@ pub enum Order {
     /// Runs the next segments of the session and sends values to other workers, as a routine says.
     /// The answer is [`FromWorker::Performed`](super::FromWorker::Performed). Values that fail are
     /// reported as those of a [`Order::Send`]. Only the dispatcher sends it.
-    Perform(Performance),
+    Perform(Box<Performance>),
     /// Requests the session's statistics, when the earlier segments have run.
     Stats {
         /// The number of the request.
@@ -168,8 +168,8 @@ impl Order {
                 let doors = steps.receivers.iter().map(|to| to.door.address.len());
                 (16 * steps.size() + doors.sum::<usize>()) as u64
             }
-            Order::Perform(Performance { given, scalars, .. }) => {
-                8 * (given.len() + 2 * scalars.len()) as u64
+            Order::Perform(performance) => {
+                8 * (performance.given.len() + 2 * performance.scalars.len()) as u64
             }
             Order::Forget { .. } | Order::Fetch { .. } | Order::Stats { .. } => 0,
         }

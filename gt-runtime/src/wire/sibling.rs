@@ -53,7 +53,7 @@ pub struct Parcel {
     /// tells a session that the receiver does not know yet from a session that has ended.
     pub opened: u64,
     /// The piece, with the name that the receiver gives the value.
-    pub chunk: Chunk,
+    pub chunk: Box<Chunk>,
 }
 
 /// What two workers say about the lane beside their road, on which the bytes of large pieces go

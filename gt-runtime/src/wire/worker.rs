@@ -49,7 +49,7 @@ pub enum ToWorker {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub enum FromWorker {
     /// The first message, with the worker's capacity. The worker gets orders after it.
-    Register(Capacity),
+    Register(Box<Capacity>),
     /// A segment ran. Failed instructions count too, and their errors stay with their values.
     Done {
         /// The session.
@@ -79,7 +79,7 @@ pub enum FromWorker {
         /// The fetch it answers.
         request: RequestId,
         /// The piece.
-        chunk: Chunk,
+        chunk: Box<Chunk>,
     },
     /// A value has arrived at the worker that it was sent to.
     Sent {

@@ -226,7 +226,7 @@ impl Session {
             Order::Learn { routine, steps } => self.learn(routine, steps),
             Order::Perform(performance) => {
                 let number = (task.session, task.attempt, task.seq);
-                self.perform(number, performance, weight, out);
+                self.perform(number, *performance, weight, out);
             }
             Order::Chunk(chunk) => {
                 self.upload(chunk);
@@ -260,7 +260,7 @@ impl Session {
         self.release(out);
     }
 
-    fn upload(&mut self, chunk: Chunk) {
+    fn upload(&mut self, chunk: Box<Chunk>) {
         let value = chunk.value;
         if self.came.contains(&value) {
             return;

@@ -75,7 +75,7 @@ impl WorkerEnd {
         let (core, early) = (Core::new(), VecDeque::new());
         let capture = Arc::default();
         let mut end = WorkerEnd { connection, core, travel, siblings, early, news: None, capture };
-        end.report(now, FromWorker::Register(capacity));
+        end.report(now, FromWorker::Register(Box::new(capacity)));
         end
     }
 
@@ -96,7 +96,7 @@ impl WorkerEnd {
         self.connection.receive(now, packet, &mut |incoming| arrived.push(incoming));
         for incoming in arrived {
             match incoming {
-                Incoming::Opened(welcome) => tell(News::Opened(welcome)),
+                Incoming::Opened(welcome) => tell(News::Opened(*welcome)),
                 Incoming::Ended(ending) => tell(News::Ended(ending)),
                 Incoming::Message(stream, message) => self.message(now, stream, message, jobs),
             }

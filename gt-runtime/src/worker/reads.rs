@@ -47,7 +47,7 @@ impl Question {
     pub(super) fn answer(&self, data: Result<HostTensor, EngineError>) -> FromWorker {
         let (session, request) = (self.owner.1, self.request);
         match data {
-            Ok(data) => FromWorker::Chunk { session, request, chunk: whole(self.value, data) },
+            Ok(data) => FromWorker::Chunk { session, request, chunk: (whole(self.value, data)) },
             Err(error) => FromWorker::Failed { session, request, error: self.failed(&error) },
         }
     }

@@ -79,7 +79,7 @@ struct Underway {
     session: SessionId,
     request: RequestId,
     /// The whole of it, as the dispatcher knows it.
-    whole: Chunk,
+    whole: Box<Chunk>,
     /// The number of its pieces that have not arrived.
     n_pieces: usize,
 }
@@ -105,9 +105,9 @@ impl Siblings {
         &mut self,
         now: Time,
         (session, request): (SessionId, RequestId),
-        whole: Chunk,
+        whole: Box<Chunk>,
         to: &Destination,
-    ) -> Option<Chunk> {
+    ) -> Option<Box<Chunk>> {
         let known = self.outgoing.get(&to.door);
         if known.is_some_and(|road| road.rests.is_some_and(|until| now < until)) {
             return Some(whole);
@@ -117,7 +117,8 @@ impl Siblings {
             self.outgoing.insert(Arc::clone(&to.door), road);
         }
         let road = self.outgoing.get_mut(&to.door)?;
-        let named = Chunk { value: to.value, ..whole.clone() };
+        let mut named = whole.clone();
+        named.value = to.value;
         let mut n_pieces = 0;
         for chunk in self.travel.pieces(named) {
             n_pieces += 1;
@@ -187,7 +188,8 @@ impl Siblings {
         if known != Some(life) {
             self.incoming.insert(peer, Connection::accept(now, life, self.config));
         }
-        let body = Body::Welcome(Welcome { name: String::new(), accepted: 0, offer: None });
+        let body =
+            Body::Welcome(Box::new(Welcome { name: String::new(), accepted: 0, offer: None }));
         let packet = Packet { stream: Stream::Control, incarnation: life, body };
         actions.push(Action::Send(Road::From(peer), packet));
     }

@@ -491,10 +491,10 @@ mod tests {
         let (route, got) = received(&mut gate);
         assert_eq!((got == large, uplink.n_blocks(), route.way), (true, 0, Way::File));
         let hello = Hello::new(Role::Client, Identity::default());
-        send(&packet_of(Stream::Control, Body::Hello(hello)));
+        send(&packet_of(Stream::Control, Body::Hello(Box::new(hello))));
         received(&mut gate);
         let welcome = Welcome { name: "s1".into(), accepted: 0, offer: None };
-        let mut welcome = packet_of(Stream::Control, Body::Welcome(welcome));
+        let mut welcome = packet_of(Stream::Control, Body::Welcome(Box::new(welcome)));
         gate.complete(&route, &mut welcome);
         gate.send(&route, Stream::Control, encode(&welcome).unwrap()).unwrap();
         assert_eq!(patient(&uplink.sockets(), || uplink.receive().unwrap()), welcome);

@@ -151,7 +151,7 @@ impl Uplink {
         let mut shared = self.shared.borrow_mut();
         let frames = match &packet.body {
             Body::Hello(hello) => {
-                let body = Body::Hello(Hello { offer: shared.offer(), ..hello.clone() });
+                let body = Body::Hello(Box::new(Hello { offer: shared.offer(), ..*hello.clone() }));
                 encode(&Packet { body, ..*packet })?
             }
             _ => encode(packet)?,

@@ -57,7 +57,7 @@ impl Gang {
         &mut self,
         from: usize,
         request: RequestId,
-        chunk: Chunk,
+        mut chunk: Box<Chunk>,
     ) -> Option<(usize, Order)> {
         self.single_out(from, request);
         let transfer = self.transfers.get_mut(&request).filter(|t| t.from == from)?;
@@ -72,7 +72,8 @@ impl Gang {
         if chunk.is_last() {
             self.transfers.remove(&request);
         }
-        Some((to, Order::Chunk(Chunk { value, ..chunk })))
+        chunk.value = value;
+        Some((to, Order::Chunk(chunk)))
     }
 
     /// Notes that a value has arrived without the dispatcher.

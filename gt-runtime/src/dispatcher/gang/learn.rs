@@ -170,7 +170,7 @@ impl Gang {
                 first,
                 request,
             };
-            orders.push((member, Order::Perform(performance)));
+            orders.push((member, Order::Perform(Box::new(performance))));
         }
         if routines.n_sends > 0 {
             let underway = Underway::new(Arc::clone(routines), first, given);

@@ -70,7 +70,7 @@ impl Upload {
 impl Gang {
     /// A piece of an upload as the orders of members. Pieces of less than `large` bytes in all go
     /// to the first member.
-    pub(in crate::dispatcher) fn chunk(&mut self, chunk: Chunk, large: u64) -> Orders {
+    pub(in crate::dispatcher) fn chunk(&mut self, chunk: Box<Chunk>, large: u64) -> Orders {
         let value = chunk.value;
         if chunk.offset == 0 && chunk.total >= large && !self.uploads.open.contains_key(&value) {
             let place = self.guess(value, chunk.ty);
@@ -86,7 +86,7 @@ impl Gang {
                 let within = (from - chunk.offset) as usize..(to - chunk.offset) as usize;
                 let bytes = chunk.bytes.slice(within);
                 let (offset, total) = (from - first, end - first);
-                (member, Order::Chunk(Chunk { value: name, ty, offset, total, bytes }))
+                (member, Order::Chunk(Box::new(Chunk { value: name, ty, offset, total, bytes })))
             })
         });
         let orders = pieces.collect();

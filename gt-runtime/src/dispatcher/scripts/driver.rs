@@ -111,17 +111,17 @@ impl Driver {
             ["hello"] | ["hello", "asking", ..] => {
                 *self.lives.entry(peer).or_default() += 10;
                 self.seqs.retain(|(other, _), _| *other != peer);
-                Body::Hello(hello.asking(demand(words.get(2..).unwrap_or_default())))
+                Body::Hello(Box::new(hello.asking(demand(words.get(2..).unwrap_or_default()))))
             }
             ["hello", "weighing", weight] => {
                 *self.lives.entry(peer).or_default() += 10;
                 self.seqs.retain(|(other, _), _| *other != peer);
-                Body::Hello(Hello { weight: weight.parse().unwrap(), ..hello })
+                Body::Hello(Box::new(Hello { weight: weight.parse().unwrap(), ..hello }))
             }
-            ["hello", "again"] => Body::Hello(hello),
+            ["hello", "again"] => Body::Hello(Box::new(hello)),
             ["hello", "late"] => {
                 let incarnation = Incarnation(self.lives[&peer] - 10);
-                return Packet { stream, incarnation, body: Body::Hello(hello) };
+                return Packet { stream, incarnation, body: Body::Hello(Box::new(hello)) };
             }
             ["hello", of @ ("of" | "guessing"), other] => {
                 let other = PeerId(number(other));
@@ -130,11 +130,13 @@ impl Driver {
                 let hello = Hello { identity, resumes: true, move_number: 1, secret, ..hello };
                 let incarnation = Incarnation(self.lives[&other]);
                 self.lives.insert(peer, incarnation.0);
-                return Packet { stream, incarnation, body: Body::Hello(hello) };
+                return Packet { stream, incarnation, body: Body::Hello(Box::new(hello)) };
             }
-            ["hello", "resuming"] => Body::Hello(Hello { resumes: true, move_number: 1, ..hello }),
+            ["hello", "resuming"] => {
+                Body::Hello(Box::new(Hello { resumes: true, move_number: 1, ..hello }))
+            }
             ["hello", "version", version] => {
-                Body::Hello(Hello { protocol: version.parse().unwrap(), ..hello })
+                Body::Hello(Box::new(Hello { protocol: version.parse().unwrap(), ..hello }))
             }
             ["bye"] => Body::Bye { reason: String::new() },
             words => {
@@ -218,7 +220,9 @@ fn message(role: Role, words: &[&str]) -> Message {
                 }
                 return Message::FromClient(FromClient::Configure(Arc::new(signals)));
             }
-            ["chunk", v, ty, offset, len] => Order::Chunk(chunk(value(v), ty, offset, len)),
+            ["chunk", v, ty, offset, len] => {
+                Order::Chunk(Box::new(chunk(value(v), ty, offset, len)))
+            }
             ["fetch", r, v] => Order::Fetch { request: request(r), value: value(v) },
             ["stats", r] => Order::Stats { request: request(r) },
             ["close"] => return Message::FromClient(FromClient::Close),
@@ -231,13 +235,22 @@ fn message(role: Role, words: &[&str]) -> Message {
         ["register", "at", address] => {
             let door = Door { address: (*address).into(), local: true, sealed: true, key: [1; 16] };
             let door = Some(Arc::new(door));
-            FromWorker::Register(Capacity { engine: "e".into(), door, ..Capacity::default() })
+            FromWorker::Register(Box::new(Capacity {
+                engine: "e".into(),
+                door,
+                ..Capacity::default()
+            }))
         }
         ["register", rest @ ..] => {
             let (device, threads) = (rest.first().copied().unwrap_or_default(), rest.get(1));
             let threads = threads.map_or(0, |n| n.parse().unwrap());
             let (engine, device) = ("e".into(), device.into());
-            FromWorker::Register(Capacity { engine, device, threads, ..Capacity::default() })
+            FromWorker::Register(Box::new(Capacity {
+                engine,
+                device,
+                threads,
+                ..Capacity::default()
+            }))
         }
         ["sent", _, r] => FromWorker::Sent { session, request: RequestId(number(r)), bytes: 8 },
         ["done", _, seq, attempt] => {
@@ -248,7 +261,7 @@ fn message(role: Role, words: &[&str]) -> Message {
         ["chunk", _, r, v, ty, offset, len] => FromWorker::Chunk {
             session,
             request: request(r),
-            chunk: chunk(value(v), ty, offset, len),
+            chunk: Box::new(chunk(value(v), ty, offset, len)),
         },
         ["failed", _, r, rest @ ..] => {
             let error = RunError::new(ErrorKind::Instruction, "index 9 is out of range");
@@ -409,10 +422,13 @@ fn show_order(session: SessionId, attempt: u32, seq: u64, order: &Order) -> Stri
                 steps.steps.iter().map(|s| step(s, &steps.receivers)).collect();
             format!("learn {session} t{routine}: {}", steps.join("; "))
         }
-        Order::Perform(Performance { routine, given, scalars, first, request, .. }) => format!(
-            "perform {session} #{seq} a{attempt} t{routine}: {given:?} from {first} {request} with \
-             {scalars:?}"
-        ),
+        Order::Perform(performance) => {
+            let Performance { routine, given, scalars, first, request, .. } = &**performance;
+            format!(
+                "perform {session} #{seq} a{attempt} t{routine}: {given:?} from {first} {request} \
+                 with {scalars:?}"
+            )
+        }
         Order::Stats { request } => format!("stats {session} {request}"),
     }
 }

@@ -15,7 +15,7 @@ const ENGINE: &str = "rogue";
 /// Its first message as a worker.
 pub(super) fn register() -> Message {
     let capacity = Capacity { engine: ENGINE.into(), threads: 99, ..Capacity::default() };
-    Message::FromWorker(FromWorker::Register(capacity))
+    Message::FromWorker(FromWorker::Register(Box::new(capacity)))
 }
 
 /// A random message about a session of anybody.
@@ -41,7 +41,7 @@ pub(super) fn message(random: &mut Random) -> Message {
             FromWorker::Chunk {
                 session,
                 request,
-                chunk: Chunk { value, ty, offset: 0, total, bytes },
+                chunk: Box::new(Chunk { value, ty, offset: 0, total, bytes }),
             }
         }
         3 => FromWorker::Failed { session, request, error: error() },

@@ -130,14 +130,14 @@ fn learn() -> Order {
 }
 
 fn perform() -> Order {
-    Order::Perform(Performance {
+    Order::Perform(Box::new(Performance {
         routine: 7,
         n_segments: 2,
         given: vec![ValueId(3), ValueId(u64::MAX)],
         scalars: Arc::new([gt_ir::Scalar::I64(-1)]),
         first: ValueId(1 << 62),
         request: RequestId(1 << 62),
-    })
+    }))
 }
 
 fn performed() -> FromWorker {
@@ -171,8 +171,8 @@ fn packets() -> Vec<Packet> {
     let (engine, device) = (Some("torch".into()), Some("cuda:1".into()));
     let demand = Demand { workers: Some(4), engine, device, ..Demand::new() };
     vec![
-        packet(Stream::Control, Body::Hello(hello(Role::Worker))),
-        packet(Stream::Control, Body::Hello(hello(Role::Client).asking(demand))),
+        packet(Stream::Control, Body::Hello(Box::new(hello(Role::Worker)))),
+        packet(Stream::Control, Body::Hello(Box::new(hello(Role::Client).asking(demand)))),
         packet(
             Stream::Control,
             data(Message::FromClient(FromClient::Order(Order::Define {
@@ -215,7 +215,7 @@ fn packets() -> Vec<Packet> {
             Stream::Bulk,
             data(Message::ToClient(ToClient::Chunk {
                 request: RequestId(1),
-                chunk: chunk.clone(),
+                chunk: Box::new(chunk.clone()),
             })),
         ),
         packet(
@@ -223,7 +223,7 @@ fn packets() -> Vec<Packet> {
             data(Message::Parcel(Parcel {
                 session: crate::ids::SessionId(1),
                 opened: 2,
-                chunk: chunk.clone(),
+                chunk: Box::new(chunk.clone()),
             })),
         ),
         packet(Stream::Control, ordered(send())),
@@ -299,7 +299,7 @@ fn a_demand_is_within_the_limits_of_the_wire() {
         let packet: Packet = Packet {
             stream: Stream::Control,
             incarnation: Incarnation(1),
-            body: Body::Hello(hello),
+            body: Body::Hello(Box::new(hello)),
         };
         let bytes = postcard::to_extend(&packet, vec![b'G', b'T', PROTOCOL as u8, 0]).unwrap();
         decode(&bytes, None)
@@ -314,8 +314,11 @@ fn limits_are_those_of_the_wire() {
         let ty =
             gt_ir::Type { dtype: gt_ir::DType::U8, shape: gt_ir::Shape::new(&[2 << 20]).unwrap() };
         let chunk = Chunk { value: ValueId(0), ty, offset: 0, total, bytes: vec![0; len].into() };
-        let body =
-            Body::Data { seq: 0, ack: 0, message: Message::FromClient(Order::Chunk(chunk).into()) };
+        let body = Body::Data {
+            seq: 0,
+            ack: 0,
+            message: Message::FromClient(Order::Chunk(Box::new(chunk)).into()),
+        };
         encode(&Packet { stream: Stream::Bulk, incarnation: Incarnation(1), body })
     };
     assert!(chunk(MAX_CHUNK, 2 << 20).is_ok());

@@ -14,7 +14,7 @@ fn f32s(n: usize) -> Type {
 fn piece(value: u64, offset: u64, n: usize, ty: Type) -> ToWorker {
     let bytes = vec![1; n].into();
     let chunk = Chunk { value: ValueId(value), ty, offset, total: ty.bytes() as u64, bytes };
-    order(1, 0, 0, Order::Chunk(chunk))
+    order(1, 0, 0, Order::Chunk(Box::new(chunk)))
 }
 
 fn order(session: u64, seq: u64, attempt: u32, order: Order) -> ToWorker {
@@ -170,7 +170,7 @@ fn a_value_of_another_worker_is_waited_for_however_long_it_takes() {
 fn parcel(session: u64, opened: u64, value: u64, offset: u64) -> Parcel {
     let ty = f32s(2);
     let chunk = Chunk { value: ValueId(value), ty, offset, total: 8, bytes: vec![1; 4].into() };
-    Parcel { session: SessionId(session), opened, chunk }
+    Parcel { session: SessionId(session), opened, chunk: Box::new(chunk) }
 }
 
 #[test]
@@ -243,7 +243,7 @@ fn performance() -> Performance {
 #[test]
 fn a_performance_is_taken_apart_step_by_step() {
     let (mut core, mut jobs) = (learned(routine()), Vec::new());
-    let perform = |seq| order(1, seq, 0, Order::Perform(performance()));
+    let perform = |seq| order(1, seq, 0, Order::Perform(Box::new(performance())));
     core.handle(Stream::Control, perform(3), 10, &mut jobs);
     core.handle(Stream::Control, perform(3), 10, &mut jobs);
     let (first, request) = (RESERVED + 100, RESERVED + 200);
@@ -266,7 +266,7 @@ fn a_performance_is_taken_apart_step_by_step() {
 #[test]
 fn a_performance_is_reported_once() {
     let (mut core, mut jobs) = (learned(routine()), Vec::new());
-    let perform = order(1, 3, 0, Order::Perform(performance()));
+    let perform = order(1, 3, 0, Order::Perform(Box::new(performance())));
     core.handle(Stream::Control, perform, 10, &mut jobs);
     let (session, counts) = (SessionId(1), crate::wire::Counts::default());
     let request = |n| RequestId(RESERVED + 200 + n);
@@ -309,7 +309,12 @@ fn a_routine_whose_numbers_lead_nowhere_does_nothing() {
         let (mut routine, mut performance) = (routine(), performance());
         wrong(&mut routine, &mut performance);
         let (mut core, mut jobs) = (learned(routine), Vec::new());
-        core.handle(Stream::Control, order(1, 3, 0, Order::Perform(performance)), 10, &mut jobs);
+        core.handle(
+            Stream::Control,
+            order(1, 3, 0, Order::Perform(Box::new(performance))),
+            10,
+            &mut jobs,
+        );
         assert!(jobs.is_empty(), "{jobs:?}");
     }
 }
@@ -317,13 +322,23 @@ fn a_routine_whose_numbers_lead_nowhere_does_nothing() {
 #[test]
 fn a_performance_that_waits_keeps_what_is_forgotten() {
     let (mut core, mut jobs) = (learned(routine()), Vec::new());
-    core.handle(Stream::Control, order(1, 3, 0, Order::Perform(performance())), 10, &mut jobs);
+    core.handle(
+        Stream::Control,
+        order(1, 3, 0, Order::Perform(Box::new(performance()))),
+        10,
+        &mut jobs,
+    );
     for template in [1, 2, 7] {
         core.handle(Stream::Control, order(1, 5, 0, Order::Forget { template }), 10, &mut jobs);
     }
     assert_eq!(jobs.len(), 3);
     core.handle(Stream::Bulk, piece(RESERVED + 103, 0, 8, f32s(2)), 10, &mut jobs);
     assert_eq!(jobs.len(), 4);
-    core.handle(Stream::Control, order(1, 5, 0, Order::Perform(performance())), 10, &mut jobs);
+    core.handle(
+        Stream::Control,
+        order(1, 5, 0, Order::Perform(Box::new(performance()))),
+        10,
+        &mut jobs,
+    );
     assert_eq!(jobs.len(), 4, "it is forgotten");
 }

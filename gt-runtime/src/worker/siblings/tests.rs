@@ -38,8 +38,8 @@ impl Pair {
         Pair { from, to, arrived: Vec::new(), reports: Vec::new(), now: Time::ZERO }
     }
 
-    fn send(&mut self, key: u8) -> Option<Chunk> {
-        self.from.send(self.now, (SessionId(2), RequestId(4)), value(), &destination(key))
+    fn send(&mut self, key: u8) -> Option<Box<Chunk>> {
+        self.from.send(self.now, (SessionId(2), RequestId(4)), Box::new(value()), &destination(key))
     }
 
     /// Carries packets both ways for so many seconds.
@@ -71,7 +71,7 @@ fn packets(actions: Vec<Action>) -> impl Iterator<Item = Packet> {
 
 fn is_back(report: &FromWorker) -> bool {
     matches!(report, FromWorker::Chunk { session: SessionId(2), request: RequestId(4), chunk }
-        if *chunk == value())
+        if *chunk == Box::new(value()))
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn without_the_key_nobody_answers_and_the_value_comes_back() {
     assert_eq!((pair.arrived.len(), pair.to.incoming.len()), (0, 0));
     assert!(matches!(&pair.reports[..], [back] if is_back(back)), "{:?}", pair.reports);
     // The road rests, and is tried again later.
-    assert_eq!(pair.send(2), Some(value()));
+    assert_eq!(pair.send(2), Some(Box::new(value())));
     pair.now += REST;
     assert_eq!(pair.send(2), None);
 }

@@ -26,7 +26,7 @@ const PING: Duration = Duration::from_millis(300);
 
 fn hello() -> Body {
     let (name, host, pid) = ("rogue".into(), "here".into(), std::process::id());
-    Body::Hello(Hello::new(Role::Client, Identity { name, host, pid }))
+    Body::Hello(Box::new(Hello::new(Role::Client, Identity { name, host, pid })))
 }
 
 /// Reads values, takes none of them from its socket, and acknowledges them all the same.
@@ -73,7 +73,7 @@ fn child_silent_monitor() {
     for life in clock::wall_nanos().. {
         let role = if life % 2 == 0 { Role::Monitor } else { Role::Tracer(0) };
         let (name, host, pid) = ("silent".into(), "here".into(), std::process::id());
-        let body = Body::Hello(Hello::new(role, Identity { name, host, pid }));
+        let body = Body::Hello(Box::new(Hello::new(role, Identity { name, host, pid })));
         let incarnation = Incarnation(life);
         if uplink.send(&Packet { stream: Stream::Control, incarnation, body }).unwrap()
             != Sent::Queued
