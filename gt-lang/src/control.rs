@@ -1,4 +1,5 @@
-//! Loops that are recorded once: [`scan`] and [`fori_loop`], as `jax.lax` has them.
+//! Loops that are recorded once: [`scan`], [`scan_reverse`] and [`fori_loop`], as `jax.lax` has
+//! them.
 //!
 //! Guarantees: the results and the gradients are those of the same loop written in Rust, which
 //! calls the function once in each round. A program of thousands of rounds records one instruction
@@ -61,9 +62,33 @@ pub type Round = (Vec<DynTensor>, Vec<DynTensor>);
 /// types than it gets, that reads a value or that changes what outlives it.
 #[track_caller]
 pub fn scan<R: Outcome<Round>>(
+    f: impl FnMut(&[DynTensor], &[DynTensor]) -> R,
+    init: &[&DynTensor],
+    xs: &[&DynTensor],
+) -> Result<Round> {
+    ordered(f, init, xs, false)
+}
+
+/// As [`scan`], from the last slices to the first. Stacked results are in the order of the slices.
+/// `lax.scan` of JAX with `reverse=True`.
+///
+/// # Errors
+/// As [`scan`].
+#[track_caller]
+pub fn scan_reverse<R: Outcome<Round>>(
+    f: impl FnMut(&[DynTensor], &[DynTensor]) -> R,
+    init: &[&DynTensor],
+    xs: &[&DynTensor],
+) -> Result<Round> {
+    ordered(f, init, xs, true)
+}
+
+#[track_caller]
+fn ordered<R: Outcome<Round>>(
     mut f: impl FnMut(&[DynTensor], &[DynTensor]) -> R,
     init: &[&DynTensor],
     xs: &[&DynTensor],
+    reverse: bool,
 ) -> Result<Round> {
     let at = Location::caller();
     if let Some(error) = init.iter().chain(xs).find_map(|x| x.error()) {
@@ -79,10 +104,14 @@ pub fn scan<R: Outcome<Round>>(
         session.set_rng_state(state);
     }
     let body = traced.body().filter(|_| !draws);
-    match body.and_then(|body| traced.looped(body, length)) {
+    match body.and_then(|body| traced.looped(body, length, reverse)) {
         Some(scan) => traced.record(scan, init, xs, at),
         None if length == 0 => Ok((init.iter().map(|x| x.present()).collect(), traced.nothing())),
-        None => one_by_one(f, init, xs, length, at),
+        None => {
+            let rounds: Vec<usize> =
+                if reverse { (0..length).rev().collect() } else { (0..length).collect() };
+            one_by_one(f, init, xs, &rounds, at)
+        }
     }
 }
 
@@ -124,23 +153,26 @@ fn length(xs: &[&DynTensor]) -> Result<usize> {
     })
 }
 
-/// The rounds as the function records them.
+/// The rounds as the function records them, over slices in this order.
 fn one_by_one<R: Outcome<Round>>(
     mut f: impl FnMut(&[DynTensor], &[DynTensor]) -> R,
     init: &[&DynTensor],
     xs: &[&DynTensor],
-    length: usize,
+    order: &[usize],
     at: &'static Location<'static>,
 ) -> Result<Round> {
     let mut carried: Vec<DynTensor> = init.iter().map(|x| x.present()).collect();
     let mut stacked: Vec<Vec<DynTensor>> = Vec::new();
-    for i in 0..length {
+    for &i in order {
         let slices: Vec<DynTensor> = xs.iter().map(|x| x.slice(i as i64)).collect();
         let (next, given) = f(&carried, &slices).outcome()?;
         fit(&next, init, at)?;
         carried = next;
         stacked.resize_with(given.len(), Vec::new);
         stacked.iter_mut().zip(given).for_each(|(all, value)| all.push(value));
+    }
+    if !order.is_sorted() {
+        stacked.iter_mut().for_each(|all| all.reverse());
     }
     let stacked = stacked.iter().map(|all| DynTensor::stack(all, 0));
     Ok((carried, stacked.collect()))
@@ -257,14 +289,14 @@ impl Traced {
 
     /// The loop of a body; `None` if there are too many instructions in all rounds, with room for
     /// the gradient of a gradient.
-    fn looped(&self, body: Body, length: usize) -> Option<Scan> {
+    fn looped(&self, body: Body, length: usize, reverse: bool) -> Option<Scan> {
         let n_scanned = self.stand_ins.len() - self.n_carried;
         let scan = Scan {
             length: length as u64,
             n_carried: u16::try_from(self.n_carried).ok()?,
             n_scanned: u16::try_from(n_scanned).ok()?,
             dtype: DType::F32,
-            reverse: false,
+            reverse,
             body,
         };
         (scan.work() <= MAX_WORK / 4).then_some(scan)

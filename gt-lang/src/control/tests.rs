@@ -2,7 +2,7 @@
 
 use gt_ir::{DType, Op};
 
-use super::{Round, fori_loop, scan};
+use super::{Round, fori_loop, scan, scan_reverse};
 use crate::autograd::{Graph, checkpoint, custom, grad, grad_with, vmap};
 use crate::core::DynTensor;
 use crate::error::Result;
@@ -118,6 +118,35 @@ fn a_loop_is_what_its_rounds_are_with_gradients_of_both_orders() {
             };
             close(&slopes(&got), &slopes(&want), name);
         }
+    });
+}
+
+/// From the last slice to the first is the loop over what is turned around.
+#[test]
+fn the_last_slices_may_come_first() {
+    run(|session| {
+        let w = DynTensor::from([[0.5, 0.25, 0.0], [0.0, 1.0, 0.5], [1.0, 0.0, -0.5]]);
+        let turned = |all: &[DynTensor]| all.iter().map(|x| x.flip([0])).collect::<Vec<_>>();
+        for (name, _, f) in BODIES.iter().filter(|(name, ..)| !name.contains("count")) {
+            let (mut init, xs) = arguments(&w);
+            init[0] = init[0].requires_grad();
+            let got = scan_reverse(|h, x| f(h, x, &w), &refs(&init), &refs(&xs)).unwrap();
+            let want = plain(*f, &init, &turned(&xs), &w);
+            close(&got.0, &want.0, name);
+            close(&got.1, &turned(&want.1), name);
+            let slope = |round: &Round| grad(&total(round), &[&init[0]]).unwrap();
+            close(&slope(&got), &slope(&want), name);
+        }
+        // Also where each round is recorded by itself.
+        let (init, xs) = arguments(&w);
+        let noisy =
+            |h: &[DynTensor], x: &[DynTensor]| (vec![&h[0] * x[0].rand_like()], vec![x[0].clone()]);
+        session.manual_seed(7);
+        let got = scan_reverse(noisy, &refs(&init), &refs(&xs)).unwrap();
+        session.manual_seed(7);
+        let want = scan(noisy, &refs(&init), &refs(&turned(&xs))).unwrap();
+        close(&got.0, &want.0, "carried");
+        close(&got.1, &turned(&want.1), "stacked");
     });
 }
 

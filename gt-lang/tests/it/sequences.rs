@@ -107,6 +107,42 @@ fn cells_step_as_layers_do() {
     });
 }
 
+/// Without gradients a layer is one loop over all steps, which gives what its steps give.
+#[test]
+fn layers_without_gradients_give_the_same() {
+    run(|| {
+        let (x, two) =
+            (DynTensor::randn([3, 21, 4], DType::F32), Layers { count: 2, dropout: 0.0 });
+        let same = |name: &str, run: &dyn Fn() -> Vec<DynTensor>| {
+            let looped = no_grad(run);
+            for (with, without) in run().iter().zip(&looped) {
+                assert_eq!(with.ty(), without.ty(), "{name}");
+                close(without, &with.to_host().unwrap().to_f64(), name);
+            }
+        };
+        let lstm = <Lstm>::bidirectional_with_sizes(4, 3, two);
+        same("lstm", &|| {
+            let (y, last) = lstm.forward(&x, None);
+            let (again, _) = lstm.forward(&x, Some(&last));
+            vec![y, last.hidden.into_dyn(), last.cell.into_dyn(), again]
+        });
+        let gru = <Gru>::bidirectional_with_sizes(4, 3, two);
+        same("gru", &|| {
+            let (y, last) = gru.forward(&x, None);
+            vec![y, last.into_dyn()]
+        });
+        let rnn = <Rnn>::with_sizes(4, 3, two);
+        same("rnn", &|| {
+            let (y, last) = rnn.forward(&x, None);
+            vec![y, last.into_dyn()]
+        });
+        // A mistake is the same error.
+        let wrong = DynTensor::randn([3, 21, 5], DType::F32);
+        let message = || lstm.forward(&wrong, None).0.error().unwrap().message().to_owned();
+        assert_eq!(no_grad(message), message());
+    });
+}
+
 #[test]
 fn decoder_layers_are_pytorchs() {
     let after = TransformerDecoderLayer::<N<8>, N<16>>::with_heads;

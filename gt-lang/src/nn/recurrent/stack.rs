@@ -7,13 +7,15 @@
 use gt_ir::OpError;
 
 use super::Layers;
+use crate::control::{scan, scan_reverse};
 use crate::core::DynTensor;
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::functional::precision::biased;
 use crate::nn::conv::uniform;
 use crate::nn::dropout::Dropout;
 use crate::nn::init::{fault, unless};
 use crate::nn::module::{Mode, Module, Visitor};
+use crate::no_grad::is_grad_enabled;
 
 /// The way over the steps of a sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,6 +106,15 @@ impl Weights {
     ) -> (DynTensor, Vec<DynTensor>) {
         let (inputs, own) = (self.of_inputs(x), self.of_states());
         let n_steps = x.size(1);
+        let weights = [&inputs, &own.matrix, &own.bias];
+        let is_tracked =
+            is_grad_enabled() && weights.into_iter().chain(&states).any(DynTensor::is_tracked);
+        if n_steps >= LOOP
+            && !is_tracked
+            && let Ok(done) = own.looped::<C>(direction, &inputs, &states)
+        {
+            return done;
+        }
         let mut outputs = Vec::new();
         for i in 0..n_steps {
             let t = if direction == Direction::Forward { i } else { n_steps - 1 - i };
@@ -125,7 +136,33 @@ pub(super) struct OfStates {
     bias: DynTensor,
 }
 
+/// Steps from which on a layer without gradients is recorded as one loop.
+const LOOP: usize = 16;
+
 impl OfStates {
+    /// All steps as a loop: the outputs, and the states behind the last step. A gradient would
+    /// compute each step again, and have a product for each.
+    #[track_caller]
+    fn looped<C: Step>(
+        &self,
+        direction: Direction,
+        inputs: &DynTensor,
+        states: &[DynTensor],
+    ) -> Result<(DynTensor, Vec<DynTensor>)> {
+        let step = |states: &[DynTensor], inputs: &[DynTensor]| {
+            let states = C::step(self, &inputs[0], states);
+            let output = states.iter().take(1).cloned().collect();
+            (states, output)
+        };
+        let (inputs, states): (_, Vec<&DynTensor>) =
+            (inputs.transpose(0, 1), states.iter().collect());
+        let (states, outputs) = match direction {
+            Direction::Forward => scan(step, &states, &[&inputs])?,
+            Direction::Reverse => scan_reverse(step, &states, &[&inputs])?,
+        };
+        Ok((outputs[0].transpose(0, 1), states))
+    }
+
     /// What a state adds to the gates.
     #[track_caller]
     pub(super) fn gates(&self, state: &DynTensor) -> DynTensor {
