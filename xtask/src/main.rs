@@ -128,17 +128,14 @@ pub(crate) const READERS: &str = "audio,images,parquet,tokenizers";
 
 /// The whole check, cheapest parts first. Lints and documentation share the artefacts of `cargo
 /// check`, and the tests are built once. All crates are therefore compiled twice, without and with
-/// code generation; the last steps compile the crates that use libtorch once more. All tests are
-/// with the readers of other programs' data; the first lints, the smallest GT and the dependent are
-/// without.
+/// code generation; the last steps compile the crates that use libtorch once more. Lints are with
+/// all features, and without any. All tests are with the readers of other programs' data; the
+/// smallest GT and the dependent are without.
 fn test() -> Result<()> {
     let steps: [(&str, &dyn Fn() -> Result<()>); 12] = [
         ("format", &|| format(true)),
         ("house rules", &|| tidy::tidy(&root())),
-        ("lints", &|| {
-            cargo(&["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"])
-                .run()
-        }),
+        ("lints", &lints),
         ("without features", &|| {
             // The smallest GT, which dependents may choose.
             let least = ["clippy", "--package", "gt-tensor", "--lib", "--no-default-features"];
@@ -192,23 +189,32 @@ fn dependent() -> Result<()> {
     cargo(&run).args(&[&target]).run()
 }
 
-/// Lints and tests with libtorch, and with spans for OpenTelemetry, whose tests so need no build of
-/// their own. They take the whole workspace, because a smaller choice of packages would compile the
-/// dependencies again with fewer features. With feature `cuda`, tests that need a GPU report that
-/// they are skipped where there is none. Compiling, linking and NVRTC are tested on every machine.
-fn with_libtorch() -> Result<()> {
+/// A step with libtorch, with spans for OpenTelemetry, whose tests so need no build of their own,
+/// and with the readers; and the feature of libtorch.
+fn with_all(step: Step) -> Result<(Step, &'static str)> {
     let libtorch::ForTests { feature, folder } = libtorch::for_tests()?;
-    let with = |step: Step| match &folder {
+    let step = match &folder {
         Some(folder) => step.env("LIBTORCH", &folder.to_string_lossy()),
         None => step,
     };
-    let lints = cargo(&["clippy", "--workspace", "--all-targets", "--quiet"]);
-    let features = format!("{feature},otel,{READERS}");
-    with(lints).args(&["--features", &features, "--", "-D", "warnings"]).run()?;
+    Ok((step.args(&["--features", &format!("{feature},otel,{READERS}")]), feature))
+}
+
+fn lints() -> Result<()> {
+    let (lints, _) = with_all(cargo(&["clippy", "--workspace", "--all-targets", "--quiet"]))?;
+    lints.args(&["--", "-D", "warnings"]).run()
+}
+
+/// Tests with libtorch. They take the whole workspace, because a smaller choice of packages would
+/// compile the dependencies again with fewer features. With feature `cuda`, tests that need a GPU
+/// report that they are skipped where there is none. Compiling, linking and NVRTC are tested on
+/// every machine.
+fn with_libtorch() -> Result<()> {
+    let (tests, feature) = with_all(cargo(&["test", "--workspace"]))?;
     let targets = ["--lib", "--test", "it", "--test", "torch", "--test", "cuda"];
     let targets = if feature == "cuda" { &targets[..] } else { &targets[..5] };
     // The tests of compile errors do not depend on the engine and take long.
-    with(cargo(&["test", "--workspace", "--features", &features]))
+    tests
         .args(targets)
         .args(&["--", "--skip", "mistakes_have_short_errors"])
         .env("INSTA_UPDATE", "no")

@@ -40,23 +40,29 @@ pub(crate) fn trunc(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
     whole(e, x, truncated)
 }
 
-/// Up where more than a half is left, or a half beside an odd integer.
+/// The rounding of IEEE 754 to nearest with ties to even, as PyTorch and NumPy round.
 ///
-/// This is the rounding of IEEE 754 to nearest with ties to even, as PyTorch and NumPy round. The
-/// oddness of an integer n is read off n / 2, which is exact.
+/// Twice the fraction, cut towards 0, is 1 if a half or more is left. Beside an even integer the
+/// factor is the largest float below 2, so that half an integer gives 0. The product of a larger
+/// fraction and this float is 1 or more after rounding.
 pub(crate) fn round(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
     let x = value(op, ins, 0)?;
     whole(e, x, |e, x| {
-        let below = floored(e, x)?;
-        let left = e.sub(x, below)?;
-        let half = e.mul(below, 0.5)?;
-        let whole_half = floored(e, half)?;
-        let odd = e.lt(whole_half, half)?;
-        let (more, tied) = (e.gt(left, 0.5)?, e.eq(left, 0.5)?);
-        let tied = e.logical_and(tied, odd)?;
-        let up = e.logical_or(more, tied)?;
-        let up = e.cast(up, e.ty(x).dtype)?;
-        e.add(below, up)
+        let dtype = e.ty(x).dtype;
+        let (int, limit) = integers(dtype);
+        let integer = e.cast(x, int)?;
+        let cut = e.cast(integer, dtype)?;
+        let left = e.sub(x, cut)?;
+        let gap = if dtype == DType::F64 { f64::EPSILON } else { f64::from(f32::EPSILON) };
+        let odd = e.emit(Op::BitwiseAnd, &[integer.into(), 1.into()])?;
+        let odd = e.cast(odd, dtype)?;
+        let more = e.mul(odd, gap)?;
+        let factor = e.add(more, 2.0 - gap)?;
+        let twice = e.mul(left, factor)?;
+        let up = e.cast(twice, int)?;
+        let rounded = e.add(integer, up)?;
+        let rounded = e.cast(rounded, dtype)?;
+        if_fractions(e, x, limit, rounded)
     })
 }
 
@@ -79,22 +85,30 @@ fn whole(
     e.cast(y, dtype)
 }
 
-/// By way of integers. Floats too large for that have no fraction, and with infinities and NaN stay
-/// as they are.
-///
-/// From 2^23 for `f32` and 2^52 for `f64` on, neighboring floats are at least 1 apart. Below that
-/// bound the integer dtype holds every value, so the cast never saturates.
-fn truncated(e: &mut dyn Emit, x: ValueId) -> Emitted {
-    let dtype = e.ty(x).dtype;
-    let (int, limit) = match dtype {
+/// The integer dtype that holds all floats of a dtype with a fraction, and a bound of them: from
+/// 2^23 for `f32` and 2^52 for `f64` on, neighboring floats are at least 1 apart.
+fn integers(dtype: DType) -> (DType, f64) {
+    match dtype {
         DType::F64 => (DType::I64, (1_u64 << 52) as f64),
         _ => (DType::I32, f64::from(1 << 23)),
-    };
+    }
+}
+
+/// What was computed by way of integers. Floats too large for that have no fraction, and with
+/// infinities and NaN stay as they are.
+fn if_fractions(e: &mut dyn Emit, x: ValueId, limit: f64, computed: ValueId) -> Emitted {
+    let size = e.abs(x)?;
+    let may_have = e.lt(size, limit)?;
+    e.select(may_have, computed, x)
+}
+
+/// By way of integers. Below the bound the cast never saturates.
+fn truncated(e: &mut dyn Emit, x: ValueId) -> Emitted {
+    let dtype = e.ty(x).dtype;
+    let (int, limit) = integers(dtype);
     let integer = e.cast(x, int)?;
     let cut = e.cast(integer, dtype)?;
-    let size = e.abs(x)?;
-    let fraction = e.lt(size, limit)?;
-    e.select(fraction, cut, x)
+    if_fractions(e, x, limit, cut)
 }
 
 /// x cut towards 0, less 1 where that went up.

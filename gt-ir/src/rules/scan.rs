@@ -1,4 +1,4 @@
-//! Products and running products along axes, pair by pair, so that their gradients follow from
+//! Products and running products along axes, part by part, so that their gradients follow from
 //! those of products; the type rule and the gradient of running sums.
 
 use super::{
@@ -43,18 +43,22 @@ pub(crate) fn prod(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
     let ty = e.ty(x);
     let mut y = computed(e, x)?;
     for axis in r.axes.iter() {
-        y = halved(e, y, axis)?;
+        y = divided(e, y, axis)?;
     }
     let y = squeeze(e, y, &ty.shape, r)?;
     e.cast(y, total(ty.dtype))
 }
 
-/// The product along one axis, which stays with size 1: the front half times the back half, until
-/// one is left.
+/// The most parts that are multiplied at once: in one pass over memory, and in so few instructions
+/// that a kernel takes them all.
+const PARTS: u64 = 8;
+
+/// The product along one axis, which stays with size 1: parts of it times each other, until one
+/// element is left.
 ///
-/// A chain would have n instructions for n elements; halving has log2(n), and their gradients are
+/// A chain would have n instructions for n elements; this has 8 log8(n), and their gradients are
 /// those of products. A slice is a view, so nothing is moved.
-fn halved(e: &mut dyn Emit, mut x: ValueId, axis: usize) -> Emitted {
+fn divided(e: &mut dyn Emit, mut x: ValueId, axis: usize) -> Emitted {
     let mut n = e.ty(x).shape.sizes()[axis] as u64;
     if n == 0 {
         let kept = Reduce { axes: AxisSet::from_iter([axis]), keep: Keep::Yes };
@@ -63,16 +67,23 @@ fn halved(e: &mut dyn Emit, mut x: ValueId, axis: usize) -> Emitted {
     }
     let part = |start, stop| Slice { axis: axis as u8, start, stop, step: 1 };
     while n > 1 {
-        let half = n / 2;
-        let (front, back) = (e.slice(x, part(0, half))?, e.slice(x, part(half, 2 * half))?);
-        let product = e.mul(front, back)?;
-        x = if n.is_multiple_of(2) {
+        // If the size is no multiple of a number of parts, an end is left over.
+        let n_parts = (2..=PARTS).rev().find(|parts| n.is_multiple_of(*parts));
+        let n_parts = n_parts.unwrap_or(PARTS.min(n));
+        let size = n / n_parts;
+        let mut product = e.slice(x, part(0, size))?;
+        for i in 1..n_parts {
+            let next = e.slice(x, part(i * size, (i + 1) * size))?;
+            product = e.mul(product, next)?;
+        }
+        let left = n - n_parts * size;
+        x = if left == 0 {
             product
         } else {
-            let odd = e.slice(x, part(n - 1, n))?;
-            e.emit(Op::Cat(Axis(axis as u8)), &[product.into(), odd.into()])?
+            let end = e.slice(x, part(n - left, n))?;
+            e.emit(Op::Cat(Axis(axis as u8)), &[product.into(), end.into()])?
         };
-        n = half + n % 2;
+        n = size + left;
     }
     Ok(x)
 }
