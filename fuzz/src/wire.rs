@@ -9,9 +9,7 @@ use gt_runtime::dispatcher::{Config, Dispatcher, Event};
 use gt_runtime::identity::Identity;
 use gt_runtime::ids::{Incarnation, PeerId, RequestId};
 use gt_runtime::wire::codec::{decode, encode};
-use gt_runtime::wire::{
-    Body, Capacity, FromClient, FromWorker, Hello, Message, Order, Packet, Role, Stream,
-};
+use gt_runtime::wire::{Body, FromClient, FromWorker, Hello, Message, Order, Packet, Role, Stream};
 
 const HEADER: [u8; 4] = [b'G', b'T', gt_runtime::wire::PROTOCOL as u8, 0];
 
@@ -22,8 +20,8 @@ fn packet(body: Body) -> Packet {
 /// A dispatcher with a client and a worker.
 fn dispatcher() -> Dispatcher {
     let mut dispatcher = Dispatcher::new(Config::embedded());
-    let register = Message::FromWorker(FromWorker::Register(Box::new(Capacity::default())));
-    let hello = |role| packet(Body::Hello(Hello::new(role, Identity::default())));
+    let register = Message::FromWorker(FromWorker::Register(Box::default()));
+    let hello = |role| packet(Body::Hello(Box::new(Hello::new(role, Identity::default()))));
     let events = [
         Event::Packet(PeerId(1), hello(Role::Client)),
         Event::Packet(PeerId(2), hello(Role::Worker)),
@@ -71,7 +69,8 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         let message = Message::FromClient(FromClient::Order(order));
         packet(Body::Data { seq: 0, ack: 0, message })
     });
-    let packets = |hello| std::iter::once(packet(Body::Hello(hello))).chain(orders.clone());
+    let packets =
+        |hello| std::iter::once(packet(Body::Hello(Box::new(hello)))).chain(orders.clone());
     [hello.clone(), hello.asking(demand)].map(|hello| bytes(packets(hello))).into()
 }
 

@@ -55,12 +55,12 @@ impl Assembly {
             return Assembly::Broken(format!("no memory for {total} bytes of a {ty}"));
         };
         let mut begun = Assembly::Partial { ty, bytes };
-        begun.add(chunk);
+        begun.add(&chunk);
         begun
     }
 
     /// Adds the next piece.
-    pub fn add(&mut self, chunk: Box<Chunk>) {
+    pub fn add(&mut self, chunk: &Chunk) {
         let Assembly::Partial { ty, bytes } = self else { return };
         let have = bytes.len() as u64;
         if chunk.offset < have {
@@ -159,8 +159,8 @@ mod tests {
             let mut assembly = Assembly::begin(cut.next().unwrap());
             for piece in cut {
                 assert!(!assembly.is_over());
-                assembly.add(piece.clone());
-                assembly.add(piece); // A duplicate changes nothing.
+                assembly.add(&piece);
+                assembly.add(&piece); // A duplicate changes nothing.
             }
             let Assembly::Whole(got) = assembly else { panic!("{n}: {assembly:?}") };
             assert_eq!(got, data, "{n}");
@@ -182,10 +182,10 @@ mod tests {
             pieces(whole(ValueId(1), tensor(3 * MAX_CHUNK)), MAX_CHUNK).collect();
         assert!(matches!(Assembly::begin(cut[1].clone()), Assembly::Broken(_)));
         let mut gap = Assembly::begin(cut[0].clone());
-        gap.add(cut[2].clone());
+        gap.add(&cut[2]);
         assert!(matches!(gap, Assembly::Broken(_)));
         let mut other = Assembly::begin(cut[0].clone());
-        other.add(Box::new(Chunk { ty: *tensor(5).ty(), ..*cut[1].clone() }));
+        other.add(&Chunk { ty: *tensor(5).ty(), ..*cut[1].clone() });
         assert!(matches!(other, Assembly::Broken(_)));
         assert!(matches!(
             Assembly::begin(Box::new(Chunk { total: 9, ..*cut[0].clone() })),

@@ -328,7 +328,7 @@ impl Session {
                 };
                 let began = *began.get_or_insert(now);
                 match assembly {
-                    Some(assembly) => assembly.add(chunk),
+                    Some(assembly) => assembly.add(&chunk),
                     None => *assembly = Some(Assembly::begin(chunk)),
                 }
                 if assembly.as_ref().is_some_and(Assembly::is_over)

@@ -266,7 +266,7 @@ impl Session {
             return;
         }
         match self.uploads.get_mut(&value) {
-            Some(assembly) => assembly.add(chunk),
+            Some(assembly) => assembly.add(&chunk),
             None => {
                 self.uploads.insert(value, Assembly::begin(chunk));
             }

@@ -43,7 +43,6 @@ pub(crate) enum Road {
 }
 
 /// What the shell does for a road.
-#[expect(clippy::large_enum_variant, reason = "nearly all are packets")]
 #[derive(Debug)]
 pub(crate) enum Action {
     /// Sends a packet, and opens the sockets of the road before the first.

@@ -51,7 +51,6 @@ pub struct Route {
 }
 
 /// Something that arrived.
-#[expect(clippy::large_enum_variant, reason = "nearly all are packets")]
 #[derive(Debug)]
 pub enum Arrival {
     /// A packet.

@@ -220,9 +220,7 @@ fn message(role: Role, words: &[&str]) -> Message {
                 }
                 return Message::FromClient(FromClient::Configure(Arc::new(signals)));
             }
-            ["chunk", v, ty, offset, len] => {
-                Order::Chunk(Box::new(chunk(value(v), ty, offset, len)))
-            }
+            ["chunk", v, ty, offset, len] => Order::Chunk(chunk(value(v), ty, offset, len)),
             ["fetch", r, v] => Order::Fetch { request: request(r), value: value(v) },
             ["stats", r] => Order::Stats { request: request(r) },
             ["close"] => return Message::FromClient(FromClient::Close),
@@ -261,7 +259,7 @@ fn message(role: Role, words: &[&str]) -> Message {
         ["chunk", _, r, v, ty, offset, len] => FromWorker::Chunk {
             session,
             request: request(r),
-            chunk: Box::new(chunk(value(v), ty, offset, len)),
+            chunk: chunk(value(v), ty, offset, len),
         },
         ["failed", _, r, rest @ ..] => {
             let error = RunError::new(ErrorKind::Instruction, "index 9 is out of range");
@@ -305,10 +303,10 @@ fn performed(session: SessionId, words: &[&str]) -> FromWorker {
     FromWorker::Performed { session, seq, attempt, performed }
 }
 
-fn chunk(value: ValueId, ty: &str, offset: &str, len: &str) -> Chunk {
+fn chunk(value: ValueId, ty: &str, offset: &str, len: &str) -> Box<Chunk> {
     let ty: gt_ir::Type = ty.parse().unwrap();
     let bytes = Bytes::from(vec![0; len.parse().unwrap()]);
-    Chunk { value, ty, offset: offset.parse().unwrap(), total: ty.bytes() as u64, bytes }
+    Box::new(Chunk { value, ty, offset: offset.parse().unwrap(), total: ty.bytes() as u64, bytes })
 }
 
 /// `%3 %4 to %5+2 with 7`: inputs, the first defined value and the number of them, literals.

@@ -41,7 +41,7 @@ impl World {
     fn new(known: u8) -> World {
         let (sender, mut receiver) = (side(1), side(2));
         let welcome = crate::wire::Welcome { name: String::new(), accepted: 0, offer: None };
-        let welcome = of(Stream::Control, Body::Welcome(welcome));
+        let welcome = of(Stream::Control, Body::Welcome(Box::new(welcome)));
         receiver.lanes.fate(&Road::From(PEER), &welcome, false);
         World { sender, receiver, to: Road::To(door(known)) }
     }
@@ -115,7 +115,8 @@ fn piece(seq: u64, len: usize) -> Packet {
     let bytes: Vec<u8> = (0..len).map(|i| (i as u64 * 7 + (i as u64 >> 8) + seq) as u8).collect();
     let (value, total) = (ValueId(seq), ty.bytes() as u64);
     let chunk = Chunk { value, ty, offset: 0, total, bytes: bytes.into() };
-    let message = Message::Parcel(Parcel { session: SessionId(1), opened: 1, chunk });
+    let message =
+        Message::Parcel(Parcel { session: SessionId(1), opened: 1, chunk: Box::new(chunk) });
     of(Stream::Bulk, Body::Data { seq, ack: 0, message })
 }
 
