@@ -3,4 +3,5 @@
 mod filetests;
 mod hostile;
 mod properties;
+mod reads;
 mod recorded;

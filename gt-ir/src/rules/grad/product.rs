@@ -5,6 +5,7 @@ use smallvec::smallvec;
 use super::{Out, operand};
 use crate::{
     emit::{Build, Emit, Emitted},
+    error::OpError,
     grad::Vjp,
     shape::{Dim, Shape, Type},
     tape::ValueId,
@@ -13,7 +14,8 @@ use crate::{
 /// With y = a b: by a it is g b^T, by b it is a^T g.
 ///
 /// Vectors are made matrices of one row or column first. A gradient is summed over the leading axes
-/// that its operand was broadcast along.
+/// that its operand was broadcast along. An operand is read for the gradient of the other one only,
+/// whatever its rank: values that no rule reads are not kept.
 pub(crate) fn matmul(cx: &mut Vjp<'_>) -> Out {
     let (ta, tb, ty) = (cx.ty(0)?, cx.ty(1)?, cx.e.ty(cx.output));
     // Work on matrices: a row for a 1-D left operand, a column for a 1-D right one, and the same
@@ -22,33 +24,32 @@ pub(crate) fn matmul(cx: &mut Vjp<'_>) -> Out {
     let matrix = |cx: &mut Vjp<'_>, v: ValueId, at: Option<usize>| {
         at.map_or(Ok(v), |at| insert_axis(cx, v, at))
     };
-    let a = matrix(cx, cx.tensor(0)?, row.then_some(0))?;
-    let b = matrix(cx, cx.tensor(1)?, column.then_some(1))?;
     let g = matrix(cx, cx.grad, column.then_some(ty.shape.rank()))?;
     let g_rank = cx.e.ty(g).shape.rank();
     let g = matrix(cx, g, row.then(|| g_rank - 1))?;
     let ga = operand(cx, 0, |cx, _| {
+        let b = matrix(cx, cx.tensor(1)?, column.then_some(1))?;
         let bt = cx.e.transpose_last(b)?;
         let ga = cx.e.matmul(g, bt)?;
-        fit(cx, ga, a, ta)
+        fit(cx, ga, with_axis(ta.shape, row.then_some(0))?, ta)
     })?;
     let gb = operand(cx, 1, |cx, _| {
+        let a = matrix(cx, cx.tensor(0)?, row.then_some(0))?;
+        let of = with_axis(tb.shape, column.then_some(1))?;
         // One matrix that all rows met has one product for its gradient, not one for each batch and
         // a sum of them.
-        let one = cx.e.ty(b).shape.rank() == 2;
-        let (a, g) = if one { (rows(cx.e, a)?, rows(cx.e, g)?) } else { (a, g) };
+        let (a, g) = if of.rank() == 2 { (rows(cx.e, a)?, rows(cx.e, g)?) } else { (a, g) };
         let at = cx.e.transpose_last(a)?;
         let gb = cx.e.matmul(at, g)?;
-        fit(cx, gb, b, tb)
+        fit(cx, gb, of, tb)
     })?;
     Ok(smallvec![ga, gb])
 }
 
 /// Sums a gradient over broadcast leading axes to its matrix's shape, then drops the axis a vector
 /// was given.
-fn fit(cx: &mut Vjp<'_>, g: ValueId, matrix: ValueId, vector: Type) -> Emitted {
-    let dtype = cx.e.ty(g).dtype;
-    let summed = cx.e.sum_to(g, cx.e.ty(matrix).with_dtype(dtype))?;
+fn fit(cx: &mut Vjp<'_>, g: ValueId, matrix: Shape, vector: Type) -> Emitted {
+    let summed = cx.e.sum_to(g, Type::new(cx.e.ty(g).dtype, matrix))?;
     cx.e.reshape(summed, vector.shape)
 }
 
@@ -62,7 +63,12 @@ pub(crate) fn rows(e: &mut dyn Emit, v: ValueId) -> Emitted {
 
 /// The value with an axis of size 1 before axis `at`.
 fn insert_axis(cx: &mut Vjp<'_>, v: ValueId, at: usize) -> Emitted {
-    let shape = cx.e.ty(v).shape;
-    let dims = shape.dims().take(at).chain([Dim::new(1)]).chain(shape.dims().skip(at));
-    cx.e.reshape(v, Shape::from_dims(&dims.collect::<Vec<_>>())?)
+    let shape = with_axis(cx.e.ty(v).shape, Some(at))?;
+    cx.e.reshape(v, shape)
+}
+
+/// The shape with an axis of size 1 before axis `at`, if there is one.
+fn with_axis(shape: Shape, at: Option<usize>) -> Result<Shape, OpError> {
+    let Some(at) = at else { return Ok(shape) };
+    Shape::collect(shape.dims().take(at).chain([Dim::new(1)]).chain(shape.dims().skip(at)))
 }
