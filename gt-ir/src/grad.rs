@@ -5,12 +5,14 @@
 //! gradients wait for others of the same value ([`waits`]) and have them [`joined`].
 
 mod parts;
+mod reads;
 
 use std::collections::BTreeMap;
 
 use smallvec::SmallVec;
 
 pub use parts::{Part, Wait, joined, waits};
+pub use reads::reads;
 
 use crate::{
     emit::{Build, Emit},

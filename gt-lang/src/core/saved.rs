@@ -8,9 +8,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use gt_ir::grad::{Vjp, vjp};
+use gt_ir::grad::reads;
 use gt_ir::op::Grad;
-use gt_ir::{Emit, Op, OpError, OpKind, Operand, OperandType, Type, ValueId, infer};
+use gt_ir::{Op, OpKind, Operand, OperandType, Type, ValueId};
 use smallvec::SmallVec;
 
 use super::Arg;
@@ -115,67 +115,18 @@ fn needs(op: &Op, args: &[Arg<'_>], held: &[Option<Held<'_>>], output: Type) -> 
     Needs::Few(found)
 }
 
-/// Runs the rule on types and notes the operands it uses. A rule that fails reads everything:
-/// `backward` will report why.
+/// Which operands the rule reads, and whether it reads the result. A rule that fails reads
+/// everything: `backward` will report why.
 fn probe(op: &Op, args: &[Arg<'_>], held: &[Option<Held<'_>>], output: Type) -> (Vec<bool>, bool) {
-    let n = args.len();
-    // Names: operands 0..n (equal operands count as different ones), the result n, its gradient n +
-    // 1.
-    let mut probe = Probe { types: Vec::with_capacity(n + 16), read: vec![false; n + 2] };
-    probe.types.extend(held.iter().map(|held| held.as_ref().map_or(NO_TYPE, |value| value.ty)));
-    probe.types.extend([output, output]);
-    let name = |i: usize| ValueId(i as u64);
-    let operand = |(i, arg): (usize, &Arg<'_>)| match arg {
-        Arg::Tensor(_) => Operand::Value(name(i)),
-        Arg::Scalar(scalar) => Operand::Scalar(*scalar),
+    let ty = |(arg, held): (&Arg<'_>, &Option<Held<'_>>)| match arg {
+        Arg::Tensor(_) => OperandType::Tensor(held.as_ref().map_or(NO_TYPE, |value| value.ty)),
+        Arg::Scalar(scalar) => OperandType::Scalar(*scalar),
     };
-    let operands: SmallVec<[Operand; 4]> = args.iter().enumerate().map(operand).collect();
+    let operands: SmallVec<[OperandType; 4]> = args.iter().zip(held).map(ty).collect();
     let wanted: SmallVec<[bool; 4]> =
         args.iter().map(|arg| matches!(arg, Arg::Tensor(tensor) if tensor.is_tracked())).collect();
-    let result = vjp(Vjp {
-        e: &mut probe,
-        op,
-        inputs: &operands,
-        output: name(n),
-        grad: name(n + 1),
-        wanted: &wanted,
-    });
-    let Ok(grads) = result else { return (vec![true; n], true) };
-    // A rule may also hand back an operand or the result as a gradient.
-    grads.into_iter().flatten().for_each(|grad| probe.mark(grad));
-    (probe.read[..n].to_vec(), probe.read[n])
-}
-
-/// Takes instructions and keeps only their types.
-struct Probe {
-    types: Vec<Type>,
-    read: Vec<bool>,
-}
-
-impl Probe {
-    /// Notes that a value is read.
-    fn mark(&mut self, value: ValueId) {
-        if let Some(read) = self.read.get_mut(value.0 as usize) {
-            *read = true;
-        }
-    }
-}
-
-impl Emit for Probe {
-    fn emit(&mut self, op: Op, inputs: &[Operand]) -> Result<ValueId, OpError> {
-        let types: SmallVec<[OperandType; 4]> =
-            inputs.iter().map(|&o| self.operand_type(o)).collect();
-        let ty = infer(&op, &types)?;
-        for input in inputs {
-            if let Operand::Value(value) = input {
-                self.mark(*value);
-            }
-        }
-        self.types.push(ty);
-        Ok(ValueId(self.types.len() as u64 - 1))
-    }
-
-    fn ty(&self, value: ValueId) -> Type {
-        self.types.get(value.0 as usize).copied().unwrap_or(NO_TYPE)
-    }
+    let found = reads(op, &operands, output, &wanted);
+    let mut read = found.unwrap_or_else(|_| vec![true; args.len() + 1]);
+    let reads_output = read.pop().unwrap_or(true);
+    (read, reads_output)
 }
