@@ -6,6 +6,8 @@
 //! connection ends, every open and every later request is answered with the reason.
 
 #[cfg(feature = "cluster")]
+mod line;
+#[cfg(feature = "cluster")]
 mod remote;
 mod submit;
 mod templates;
@@ -103,6 +105,12 @@ impl Session {
             && [Stream::Control, Stream::Bulk]
                 .iter()
                 .any(|&s| self.connection.link(s).queued() > MAX_QUEUED)
+    }
+
+    /// Whether it waits for an answer.
+    #[cfg(feature = "cluster")]
+    pub(crate) fn is_asking(&self) -> bool {
+        !self.open.is_empty()
     }
 
     /// Whether the session is over, so that it answers nothing more.

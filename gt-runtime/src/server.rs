@@ -25,10 +25,10 @@ use crate::ids::PeerId;
 use crate::log::Log;
 use crate::modifier::{self, Place};
 use crate::shutdown::{Drain, Manner, Shutdown};
-use crate::wire::codec::encode;
 use crate::wire::{Body, Hello, Packet, Refusal, Stream};
 use crate::zmq::{
-    Address, Arrival, Exposure, Gate, Peers, Route, Sent, SocketError, Wakeups, context,
+    Address, Arrival, Exposure, Gate, Peers, Route, Sent, SocketError, UplinkError, Wakeups,
+    context,
 };
 use lines::{Kind, Lines};
 use lives::Lives;
@@ -111,6 +111,7 @@ impl Server {
         let ctx = context();
         let (gate, address) = Gate::listen(&ctx, &config.address, config.exposure)?;
         let (shutdown, wakeups) = Shutdown::new()?;
+        let gate = gate.heard_by(wakeups.bell());
         let notes = config.log.is_on();
         let partitioner = Partitioner::new(shutdown.waker().clone());
         let dispatcher = Dispatcher::new(Config {
@@ -364,16 +365,15 @@ impl Server {
         if matches!(packet.body, Body::Welcome(_)) {
             self.welcomed = Some(peer);
         }
-        match encode(&packet) {
-            Ok(frames) => match self.gate.send(&route, packet.stream, frames)? {
-                // The link sends packets again that a full queue drops.
-                Sent::Queued | Sent::Full => {}
-                Sent::NoPeer => self.gone.push(peer),
-            },
-            Err(error) => {
+        match self.gate.send(&route, &packet) {
+            // The link sends packets again that a full queue drops.
+            Ok(Sent::Queued | Sent::Full) => {}
+            Ok(Sent::NoPeer) => self.gone.push(peer),
+            Err(UplinkError::Wire(error)) => {
                 let line = format!("a packet to {peer} could not be sent: {error}");
                 self.lines.say(clock::now(), Kind::Dropped, line, watch);
             }
+            Err(UplinkError::Socket(error)) => return Err(error),
         }
         Ok(())
     }

@@ -1,8 +1,7 @@
 //! A slot for one answer, which one thread waits for and another thread puts there. A slot is also
 //! a future, which wakes its task.
 //!
-//! The waiting thread spins for a moment before it sleeps, because waking it takes longer than most
-//! answers. Only the first answer counts. The thread that owes the answer must put an error into
+//! Only the first answer counts. The thread that owes the answer must put an error into
 //! the slot when it gives up, or the other thread waits forever.
 
 use std::future::Future;
@@ -14,7 +13,8 @@ use std::time::Duration;
 
 use crate::clock;
 
-/// How long a waiting thread spins before it sleeps: about twice the time of waking it.
+/// How long a thread spins before it waits for another thread of the process: about twice the time
+/// of waking it.
 pub const SPIN: Duration = Duration::from_micros(60);
 
 /// The slot. Clones share it.
@@ -81,7 +81,6 @@ impl<T> Slot<T> {
     /// Waits for the answer and takes it. None if it was taken before.
     #[must_use]
     pub fn wait(&self) -> Option<T> {
-        spin_until(|| self.is_filled());
         let mut held = self.lock();
         while !self.0.there.load(Ordering::Relaxed) {
             held.sleeping = true;

@@ -12,6 +12,7 @@
 mod address;
 mod entry;
 pub mod gate;
+mod mailbox;
 mod peers;
 mod ring;
 mod shared;
@@ -24,7 +25,7 @@ pub use gate::{Arrival, Exposure, Gate, Route, Way};
 pub use peers::Peers;
 pub use shared::Shared;
 pub use uplink::{Uplink, UplinkError};
-pub use wake::{Waker, Wakeups, wake_pair};
+pub use wake::{Bell, Waker, Wakeups, wake_pair};
 
 use std::cell::Cell;
 use std::fmt;

@@ -13,7 +13,7 @@ use crate::clock;
 use crate::ids::PeerId;
 use crate::modifier::{self, Place};
 use crate::profile::Call;
-use crate::slot::Slot;
+use crate::slot::{Slot, spin_until};
 
 /// One session of a system.
 pub(super) struct Embedded {
@@ -32,6 +32,7 @@ impl Embedded {
     fn wait<T>(&self, ask: impl FnOnce(&mut Session) -> Slot<T>) -> Option<T> {
         let slot = self.shared().with(self.peer, ask)?;
         self.shared().help(|| slot.is_filled());
+        spin_until(|| slot.is_filled());
         slot.wait()
     }
 

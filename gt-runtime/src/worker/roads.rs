@@ -18,11 +18,10 @@ use super::wanted::Wanted;
 use crate::clock;
 use crate::doors;
 use crate::identity::machine;
-use crate::wire::codec::encode;
 use crate::wire::{Door, Packet};
 use crate::zmq::{
-    Address, Arrival, Entry, Exposure, Gate, Peers, Sent, Socket, SocketError, Uplink, UplinkError,
-    Waker, Wakeups, wait,
+    Address, Arrival, Bell, Entry, Exposure, Gate, Peers, Sent, Socket, SocketError, Uplink,
+    UplinkError, Waker, Wakeups, wait,
 };
 
 /// The timeout of one attempt to reach another worker. It delays everything else that the worker
@@ -55,6 +54,8 @@ pub(super) struct Roads<'a> {
     peers: Peers,
     uplinks: BTreeMap<Arc<Door>, Uplink>,
     lanes: Lanes,
+    /// How other workers on this machine wake this one.
+    bell: Bell,
 }
 
 /// Why a packet did not leave.
@@ -66,22 +67,31 @@ pub(super) enum Trouble {
 }
 
 impl<'a> Roads<'a> {
-    /// Listens for other workers, if the worker is to listen. The threads of lanes wake `waker`.
+    /// Listens for other workers, if the worker is to listen. The threads of lanes wake `waker`,
+    /// workers on this machine ring `bell`.
     pub(super) fn open(
         ctx: &'a Context,
         listen: Option<&Listen>,
         wanted: Wanted,
-        waker: Waker,
+        (waker, bell): (Waker, Bell),
     ) -> Result<Self, SocketError> {
         let (gate, door) = match listen {
             Some(listen) => {
                 let (gate, door) = listening(ctx, listen)?;
-                (Some(gate), Some(Arc::new(door)))
+                (Some(gate.heard_by(bell)), Some(Arc::new(door)))
             }
             None => (None, None),
         };
         let lanes = Lanes::new(wanted, door.clone(), waker);
-        Ok(Roads { ctx, gate, door, peers: Peers::default(), uplinks: BTreeMap::new(), lanes })
+        Ok(Roads {
+            ctx,
+            gate,
+            door,
+            peers: Peers::default(),
+            uplinks: BTreeMap::new(),
+            lanes,
+            bell,
+        })
     }
 
     /// How other workers reach this one.
@@ -159,7 +169,7 @@ impl<'a> Roads<'a> {
                 to.map(|(gate, route)| {
                     let mut packet = packet.clone();
                     gate.complete(&route, &mut packet);
-                    gate.send(&route, packet.stream, encode(&packet).ok()?).ok()
+                    gate.send(&route, &packet).ok()
                 })
             }
         };
@@ -171,7 +181,8 @@ impl<'a> Roads<'a> {
 
     fn connect(&self, door: &Door) -> Option<Uplink> {
         let entry = if door.sealed { Entry::Secret(secret(&door.key)) } else { Entry::Plain };
-        Uplink::begin(self.ctx, &door.address.parse().ok()?, PATIENCE, &entry).ok()
+        let uplink = Uplink::begin(self.ctx, &door.address.parse().ok()?, PATIENCE, &entry).ok()?;
+        Some(uplink.heard_by(self.bell))
     }
 
     /// Closes a road.

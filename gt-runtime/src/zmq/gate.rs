@@ -6,13 +6,16 @@
 //! decides. The file of authorized keys is read again when it changes. Nothing here decides what a
 //! peer may do.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use zmq::Context;
 
 use super::uplink;
-use super::{Address, Incoming, Sent, Shared, Socket, SocketError, Wakeups, ipc_path, wait};
+use super::{
+    Address, Bell, Incoming, Sent, Shared, Socket, SocketError, UplinkError, Wakeups, ipc_path,
+    wait,
+};
 use crate::clock::Time;
 use crate::doors::{Heard, Host, KeyError, KeyFolder, Lock, Name, Pass, Stamp};
 use crate::ids::Incarnation;
@@ -70,8 +73,23 @@ pub struct Gate {
     door: Door,
     /// The memory that is shared with peers at the socket file.
     shared: BTreeMap<Name, Shared>,
-    /// The socket that is looked at first next, so that neither starves the other.
-    first: Way,
+    /// The peers in whose memory small messages may be.
+    letters: VecDeque<Name>,
+    /// By which pipe peers at the socket file tell of small messages.
+    bell: Option<Bell>,
+    /// The source that is looked at first next, so that none starves the others.
+    first: usize,
+}
+
+/// Where packets come from.
+#[derive(Clone, Copy)]
+enum Source {
+    Socket(Way),
+    Memory,
+}
+
+impl Source {
+    const ALL: [Source; 3] = [Source::Memory, Source::Socket(Way::File), Source::Socket(Way::Tcp)];
 }
 
 /// What stands between tcp and the packets.
@@ -136,8 +154,15 @@ impl Gate {
         let path = if bound.is_loopback() { ipc_path(bound.port) } else { None };
         // On a full disk, or a file system without sockets, clients use tcp.
         let file = path.and_then(|path| Socket::listen_at(ctx, path).ok());
-        let shared = BTreeMap::new();
-        Ok((Gate { file, tcp, door, shared, first: Way::File }, bound))
+        let (shared, letters) = (BTreeMap::new(), VecDeque::new());
+        Ok((Gate { file, tcp, door, shared, letters, bell: None, first: 0 }, bound))
+    }
+
+    /// Tells peers by which pipe to wake the thread that receives here. Without it, small messages
+    /// come by sockets only.
+    #[must_use]
+    pub fn heard_by(self, bell: Bell) -> Gate {
+        Gate { bell: Some(bell), ..self }
     }
 
     /// Takes the next message. None if there is none.
@@ -150,18 +175,44 @@ impl Gate {
         {
             return Ok(Some(Arrival::News(why)));
         }
-        let ways = match self.first {
-            Way::File => [Way::File, Way::Tcp],
-            Way::Tcp => [Way::Tcp, Way::File],
-        };
-        for way in ways {
-            let Some(socket) = self.socket(way) else { continue };
-            if let Some(incoming) = socket.receive()? {
-                self.first = if way == Way::File { Way::Tcp } else { Way::File };
-                return self.arrived(now, way, incoming).map(Some);
+        for turn in 0..Source::ALL.len() {
+            let at = (self.first + turn) % Source::ALL.len();
+            let arrival = match Source::ALL[at] {
+                Source::Memory => self.letter(),
+                Source::Socket(way) => {
+                    let incoming = self.socket(way).map(Socket::receive).transpose()?.flatten();
+                    incoming.map(|incoming| self.arrived(now, way, incoming)).transpose()?
+                }
+            };
+            if arrival.is_some() {
+                self.first = at + 1;
+                return Ok(arrival);
             }
         }
         Ok(None)
+    }
+
+    /// Takes the next small message out of the memory of a peer. Peers take turns.
+    fn letter(&mut self) -> Option<Arrival> {
+        if self.letters.is_empty() {
+            self.letters.extend(self.shared.keys());
+        }
+        while let Some(key) = self.letters.pop_front() {
+            let Some(shared) = self.shared.get_mut(&key) else { continue };
+            match shared.take() {
+                Ok(None) => {}
+                Ok(Some(frames)) => {
+                    self.letters.push_back(key);
+                    let pass = match self.door {
+                        Door::Open => Pass::ANYONE,
+                        Door::Locked(..) | Door::Shut(_) => Pass::OWNER,
+                    };
+                    return Some(decoded(Route { way: Way::File, key }, pass, frames));
+                }
+                Err(error) => return Some(Arrival::Damaged(error)),
+            }
+        }
+        None
     }
 
     fn socket(&self, way: Way) -> Option<&Socket> {
@@ -241,7 +292,11 @@ impl Gate {
         if let (Body::Hello(hello), Way::File) = (&packet.body, from.way)
             && let Some(offer) = hello.offer
         {
-            self.shared.entry(from.key).or_insert_with(Shared::offering).open(offer);
+            let offering = || match self.bell {
+                Some(bell) => Shared::offering().with_bell(bell),
+                None => Shared::offering(),
+            };
+            self.shared.entry(from.key).or_insert_with(offering).open(offer);
         }
     }
 
@@ -312,11 +367,20 @@ impl Gate {
         }
     }
 
-    /// Sends the frames of a packet without waiting.
+    /// Sends a packet without waiting.
     ///
     /// # Errors
-    /// The sockets failed.
-    pub fn send(
+    /// The sockets failed, or the packet is over a limit.
+    pub fn send(&mut self, to: &Route, packet: &Packet) -> Result<Sent, UplinkError> {
+        let (frames, stream) = (encode(packet)?, packet.stream);
+        let shared = self.shared.get(&to.key).filter(|_| to.way == Way::File);
+        if matches!(packet.body, Body::Data { .. }) && shared.is_some_and(|s| s.put(&frames)) {
+            return Ok(Sent::Queued);
+        }
+        Ok(self.send_frames(to, stream, frames)?)
+    }
+
+    fn send_frames(
         &mut self,
         to: &Route,
         stream: Stream,
@@ -495,12 +559,12 @@ mod tests {
         let welcome = Welcome { name: "s1".into(), accepted: 0, offer: None };
         let mut welcome = packet_of(Stream::Control, Body::Welcome(Box::new(welcome)));
         gate.complete(&route, &mut welcome);
-        gate.send(&route, Stream::Control, encode(&welcome).unwrap()).unwrap();
+        gate.send(&route, &welcome).unwrap();
         assert_eq!(patient(&uplink.sockets(), || uplink.receive().unwrap()), welcome);
 
         send(&large);
         assert_eq!((received(&mut gate).1 == large, uplink.n_blocks()), (true, 1));
-        gate.send(&route, Stream::Bulk, encode(&large).unwrap()).unwrap();
+        gate.send(&route, &large).unwrap();
         assert_eq!(patient(&uplink.sockets(), || uplink.receive().unwrap()), large);
         assert_eq!(gate.shared.values().map(Shared::n_blocks).collect::<Vec<_>>(), [1]);
         gate.forget(&route);

@@ -1,10 +1,13 @@
-//! Memory that two processes of one user share: blocks that one lends to the other.
+//! Memory that two processes of one user share: blocks that one lends to the other, and a mailbox.
 //!
 //! The lender makes the memory and writes into free blocks. The borrower maps the same memory,
 //! reads a block, and marks it free. Nobody else can: the memory has no name in a file system, and
 //! whoever opens it proves by a random number that the lender told it where to look. It cannot be
 //! made smaller, so a mapped block is always there. A borrower trusts the lender, a process of its
 //! own user, not to change a block that it has lent.
+//!
+//! The mailbox ([`mailbox`](super::mailbox)) carries small messages of the lender. The memory also
+//! says by which pipe the lender is woken.
 //!
 //! A block takes memory from its first use on. On systems other than Linux there are no rings.
 #![expect(unsafe_code, reason = "two processes write to the same memory")]
@@ -17,6 +20,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use memmap2::{MmapOptions, MmapRaw};
 
+use super::wake::Bell;
 use crate::doors::random;
 use crate::wire::{MAX_CHUNK, Offer};
 
@@ -24,11 +28,17 @@ use crate::wire::{MAX_CHUNK, Offer};
 pub(super) const N_BLOCKS: usize = 40;
 /// The bytes of a block.
 pub(super) const BLOCK: usize = MAX_CHUNK;
+/// The bytes of the mailbox.
+pub(super) const MAILBOX: usize = 32 << 10;
 /// The bytes before the first block: the random number, at `OPENED` a word that the borrower sets
-/// when it has opened the memory, and at `STATES` a word for each block.
-const HEAD: usize = 4096;
+/// when it has opened the memory, at `BELL` the descriptor of the lender's pipe or 0, at `STATES` a
+/// word for each block, the words of the mailbox, and at `LETTERS` its bytes.
+const HEAD: usize = LETTERS + MAILBOX;
 const OPENED: usize = 32;
+const BELL: usize = 36;
 const STATES: usize = 64;
+const WORDS: [usize; 3] = [1024, 1152, 1280];
+const LETTERS: usize = 4096;
 const SIZE: usize = HEAD + N_BLOCKS * BLOCK;
 const FREE: u32 = 0;
 const LENT: u32 = 1;
@@ -41,7 +51,20 @@ pub(super) struct Ring {
     map: MmapRaw,
     /// The memory as a file, if it is this process's own.
     file: Option<File>,
+    /// The pipe of the other process, if this is its memory.
+    bell: Option<File>,
     offer: Offer,
+}
+
+/// A word of the mailbox.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Word {
+    /// The bytes ever written, modulo 2^32. Its owner sets it.
+    Written,
+    /// The bytes ever read, modulo 2^32. The other process sets it.
+    Read,
+    /// Whether the other process has been woken since it last looked.
+    Rung,
 }
 
 impl Ring {
@@ -51,7 +74,7 @@ impl Ring {
         let map = MmapOptions::new().len(SIZE).map_raw(&file)?;
         let fd = u32::try_from(file.as_raw_fd()).map_err(io::Error::other)?;
         let offer = Offer { pid: std::process::id(), fd, key: random() };
-        let ring = Ring { map, file: Some(file), offer };
+        let ring = Ring { map, file: Some(file), bell: None, offer };
         ring.allocate(0, HEAD)?;
         let head = ring.map.as_mut_ptr().cast::<[u8; 16]>();
         // SAFETY: the head begins the mapping, is there, and nobody else knows the memory yet.
@@ -78,9 +101,20 @@ impl Ring {
         if key != offer.key {
             return Err(io::Error::other("its key is another one"));
         }
-        let ring = Ring { map, file: None, offer };
+        let mut ring = Ring { map, file: None, bell: None, offer };
+        ring.bell = bell(offer.pid, ring.word(BELL).load(Ordering::Acquire));
         ring.word(OPENED).store(1, Ordering::Release);
         Ok(ring)
+    }
+
+    /// Says by which pipe this process is woken.
+    pub(super) fn set_bell(&self, Bell(fd): Bell) {
+        self.word(BELL).store(fd, Ordering::Release);
+    }
+
+    /// The pipe by which the process that offers this memory is woken.
+    pub(super) fn bell(&self) -> Option<&File> {
+        self.bell.as_ref()
     }
 
     /// Whether the other process has opened this process's memory.
@@ -139,6 +173,29 @@ impl Ring {
         self.map.as_mut_ptr().wrapping_add(HEAD + block * BLOCK)
     }
 
+    /// A word of the mailbox.
+    pub(super) fn mailbox(&self, word: Word) -> &AtomicU32 {
+        self.word(WORDS[word as usize])
+    }
+
+    /// Writes bytes into the mailbox. Those that do not fit are left out.
+    pub(super) fn write(&self, at: usize, bytes: &[u8]) {
+        let len = bytes.len().min(MAILBOX.saturating_sub(at));
+        let to = self.map.as_mut_ptr().wrapping_add(LETTERS + at.min(MAILBOX));
+        // SAFETY: the bytes lie within the mailbox, which is reserved. The other process does not
+        // read them before the word for it is set.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, len) };
+    }
+
+    /// Reads bytes of the mailbox. Those after its end are not written.
+    pub(super) fn read(&self, at: usize, bytes: &mut [u8]) {
+        let len = bytes.len().min(MAILBOX.saturating_sub(at));
+        let from = self.map.as_ptr().wrapping_add(LETTERS + at.min(MAILBOX));
+        // SAFETY: the bytes lie within the mailbox, whose size is sealed. The other process does
+        // not write to them before the word for it is set.
+        unsafe { std::ptr::copy_nonoverlapping(from, bytes.as_mut_ptr(), len) };
+    }
+
     fn state(&self, block: usize) -> Option<&AtomicU32> {
         (block < N_BLOCKS).then(|| self.word(STATES + 4 * block))
     }
@@ -163,6 +220,19 @@ impl Ring {
     fn allocate(&self, _: usize, _: usize) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
+}
+
+/// The pipe with this number in a process. Opened for reading too, so that it never breaks: writing
+/// to a broken pipe can end a process.
+fn bell(pid: u32, fd: u32) -> Option<File> {
+    let link = format!("/proc/{pid}/fd/{fd}");
+    let name = std::fs::read_link(&link).ok().filter(|_| fd > 0)?;
+    if !name.to_string_lossy().starts_with("pipe:") {
+        return None;
+    }
+    let file = File::options().read(true).write(true).open(link).ok()?;
+    rustix::io::ioctl_fionbio(&file, true).ok()?;
+    Some(file)
 }
 
 /// Memory without a name that cannot be resized.

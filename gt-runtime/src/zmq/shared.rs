@@ -7,14 +7,20 @@
 //! which no block is free goes through the socket.
 //!
 //! A message that is lost on its way keeps its block until the connection is closed.
+//!
+//! A small message of a link does not pass through a socket at all, but through the `mailbox` of
+//! the ring, once both ends have opened each other's. Hellos, acknowledgements and pings pass
+//! through sockets, which notice a process that has ended.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
+use super::mailbox;
 use super::ring::{BLOCK, N_BLOCKS, Ring};
-use crate::wire::codec::WireError;
+use super::wake::Bell;
+use crate::wire::codec::{Frames, WireError};
 use crate::wire::{Offer, Packet};
 
 /// The fewest bytes of a payload for which a block is worth it.
@@ -43,6 +49,15 @@ impl Shared {
         Shared { own: Ring::new().ok(), ..Shared::default() }
     }
 
+    /// Takes small messages, of which a thread learns by this pipe. Before the offer is made.
+    #[must_use]
+    pub fn with_bell(self, bell: Bell) -> Shared {
+        if let Some(ring) = &self.own {
+            ring.set_bell(bell);
+        }
+        self
+    }
+
     /// Opens the memory that the other end offers. If that fails, the other end does not lend.
     pub fn open(&mut self, offer: Offer) {
         if self.theirs.as_ref().is_none_or(|ring| ring.offer() != offer) {
@@ -60,6 +75,24 @@ impl Shared {
     #[cfg(test)]
     pub(super) fn n_blocks(&self) -> usize {
         self.n_reserved
+    }
+
+    /// Sends a small message of a link. False if it goes through the socket.
+    pub(super) fn put(&self, frames: &Frames) -> bool {
+        let ends = self.own.as_ref().filter(|own| own.is_opened()).zip(self.theirs.as_ref());
+        ends.is_some_and(|(own, theirs)| mailbox::put(own, theirs, frames))
+    }
+
+    /// Takes the next small message of the other end. If its memory makes no sense, it is closed.
+    ///
+    /// # Errors
+    /// The memory makes no sense.
+    pub(super) fn take(&mut self) -> Result<Option<Frames>, WireError> {
+        let Some(theirs) = &self.theirs else { return Ok(None) };
+        mailbox::take(theirs).map_err(|mailbox::Nonsense| {
+            self.theirs = None;
+            WireError::Damaged("its mailbox has wrong lengths".into())
+        })
     }
 
     /// Lends a payload. None if it goes through the socket: it is small, or no block is free.

@@ -2,10 +2,10 @@
 //!
 //! Each is a stream of its own, so a large tensor never delays a control message. The server sees
 //! two connections whose names share a random key. The first byte of a name distinguishes the
-//! streams. Over a socket file large payloads pass through shared memory (`shared`), over tcp all
-//! packets are encrypted (`doors`).
+//! streams. Over a socket file large payloads and small messages pass through shared memory
+//! (`shared`), over tcp all packets are encrypted (`doors`).
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::time::Duration;
 
 use zmq::Context;
@@ -13,7 +13,8 @@ use zmq::Context;
 use super::entry::Entry;
 use super::shared::keep_whole;
 use super::{
-    Address, AddressError, Incoming, Sent, Shared, Socket, SocketError, Wakeups, wait, wake_pair,
+    Address, AddressError, Bell, Incoming, Sent, Shared, Socket, SocketError, Wakeups, wait,
+    wake_pair,
 };
 use crate::clock::{self, Time};
 use crate::doors::{DoorError, Guest, Name, Sealed, random};
@@ -33,6 +34,8 @@ pub struct Uplink {
     shared: RefCell<Shared>,
     /// Whether it connects to a socket file.
     by_file: bool,
+    /// Whether the memory is looked at first next, so that neither it nor the sockets starve.
+    memory_first: Cell<bool>,
 }
 
 /// The state of an encrypted connection.
@@ -80,7 +83,16 @@ impl Uplink {
             sealed,
             shared: RefCell::new(shared),
             by_file,
+            memory_first: Cell::new(true),
         })
+    }
+
+    /// Tells peers by which pipe to wake the thread that receives here. Without it, small messages
+    /// come by sockets only.
+    #[must_use]
+    pub fn heard_by(self, bell: Bell) -> Uplink {
+        let shared = self.shared.take().with_bell(bell);
+        Uplink { shared: RefCell::new(shared), ..self }
     }
 
     /// Whether it connects to a socket file.
@@ -156,11 +168,32 @@ impl Uplink {
             }
             _ => encode(packet)?,
         };
+        if matches!(packet.body, Body::Data { .. }) && shared.put(&frames) {
+            return Ok(Sent::Queued);
+        }
         Ok(send(self.socket(packet.stream), &[], frames, Some(&mut shared))?)
     }
 
     /// Takes the next packet. None if there is none.
     pub fn receive(&self) -> Result<Option<Packet>, UplinkError> {
+        let memory_first = self.memory_first.get();
+        self.memory_first.set(!memory_first);
+        let first = if memory_first { self.letter()? } else { self.incoming()? };
+        match first {
+            Some(packet) => Ok(Some(packet)),
+            None if memory_first => self.incoming(),
+            None => self.letter(),
+        }
+    }
+
+    /// Takes the next packet out of the memory.
+    fn letter(&self) -> Result<Option<Packet>, UplinkError> {
+        let letter = self.shared.borrow_mut().take()?;
+        Ok(letter.map(|Frames { head, payload }| decode(&head, payload)).transpose()?)
+    }
+
+    /// Takes the next packet of the sockets.
+    fn incoming(&self) -> Result<Option<Packet>, UplinkError> {
         for stream in [Stream::Control, Stream::Bulk] {
             while let Some(incoming) = self.socket(stream).receive()? {
                 let Some(sealed) = &self.sealed else { return self.plain(incoming).map(Some) };

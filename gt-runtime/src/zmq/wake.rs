@@ -1,11 +1,11 @@
 //! Wake-ups for the thread that polls sockets, from other threads.
 //!
-//! A pair of connected sockets of the operating system. Only the first wake-up after each clear
-//! writes a byte, so a burst of wake-ups costs one system call.
+//! A pipe. Only the first wake-up after each clear writes a byte, so a burst of wake-ups costs one
+//! system call. Other processes of the same user open the pipe by its [`Bell`].
 
-use std::io::{Read as _, Write as _};
-use std::os::fd::{AsRawFd, RawFd};
-use std::os::unix::net::UnixStream;
+use std::fs::File;
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -16,23 +16,33 @@ pub struct Waker(Arc<Shared>);
 /// The end that is polled.
 #[derive(Debug)]
 pub struct Wakeups {
-    stream: UnixStream,
+    pipe: File,
     shared: Arc<Shared>,
 }
+
+/// The number of a pipe's descriptor in the process that polls it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bell(pub(super) u32);
 
 #[derive(Debug)]
 struct Shared {
     pending: AtomicBool,
-    stream: UnixStream,
+    pipe: File,
 }
 
 /// The two ends.
-pub fn wake_pair() -> std::io::Result<(Waker, Wakeups)> {
-    let (write, read) = UnixStream::pair()?;
-    write.set_nonblocking(true)?;
-    read.set_nonblocking(true)?;
-    let shared = Arc::new(Shared { pending: AtomicBool::new(false), stream: write });
-    Ok((Waker(shared.clone()), Wakeups { stream: read, shared }))
+///
+/// # Errors
+/// The process has too many open files.
+pub fn wake_pair() -> io::Result<(Waker, Wakeups)> {
+    let (read, write) = io::pipe()?;
+    let ends = [OwnedFd::from(read), OwnedFd::from(write)];
+    for end in &ends {
+        rustix::io::ioctl_fionbio(end, true)?;
+    }
+    let [read, write] = ends.map(File::from);
+    let shared = Arc::new(Shared { pending: AtomicBool::new(false), pipe: write });
+    Ok((Waker(shared.clone()), Wakeups { pipe: read, shared }))
 }
 
 impl Waker {
@@ -40,10 +50,15 @@ impl Waker {
     /// call.
     pub fn wake(&self) {
         if !self.0.pending.swap(true, Ordering::AcqRel) {
-            // The pair holds a few bytes at most, so the buffer is not full. If it is closed,
-            // nobody waits.
-            let _ = (&self.0.stream).write(&[1]);
+            // A full pipe wakes as well. If it is closed, nobody waits.
+            let _ = (&self.0.pipe).write(&[1]);
         }
+    }
+
+    /// Whether the other side has not waited since the last wake-up.
+    #[must_use]
+    pub fn is_pending(&self) -> bool {
+        self.0.pending.load(Ordering::Acquire)
     }
 }
 
@@ -52,17 +67,23 @@ impl Wakeups {
     /// `readable` says whether the poll found a byte.
     pub fn clear(&self, readable: bool) {
         if readable {
-            let mut bytes = [0; 16];
+            let mut bytes = [0; 64];
             // If there is nothing to read, the byte has not arrived. It then ends one later wait
-            // early.
-            let _ = (&self.stream).read(&mut bytes);
+            // early, as do bytes that are left.
+            let _ = (&self.pipe).read(&mut bytes);
         }
         self.shared.pending.swap(false, Ordering::AcqRel);
+    }
+
+    /// How another process opens the pipe.
+    #[must_use]
+    pub fn bell(&self) -> Bell {
+        Bell(u32::try_from(self.pipe.as_raw_fd()).unwrap_or_default())
     }
 }
 
 impl AsRawFd for Wakeups {
     fn as_raw_fd(&self) -> RawFd {
-        self.stream.as_raw_fd()
+        self.pipe.as_raw_fd()
     }
 }

@@ -11,8 +11,10 @@ mod strangers;
 
 use std::net::TcpListener;
 use std::path::Path;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
+use std::task::{Context, Poll, Wake};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
@@ -75,6 +77,58 @@ fn clients_at_the_same_time_get_their_own_results_over_ipc_and_tcp() {
     for n in 1..=4 {
         server.says(&format!("session s{n}"));
     }
+    server.end();
+}
+
+/// Ends a future on this thread.
+fn block_on<T>(mut future: impl Future<Output = T> + Unpin) -> T {
+    struct Unpark(thread::Thread);
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let waker = Arc::new(Unpark(thread::current())).into();
+    let mut context = Context::from_waker(&waker);
+    loop {
+        match Pin::new(&mut future).poll(&mut context) {
+            Poll::Ready(value) => return value,
+            Poll::Pending => thread::park(),
+        }
+    }
+}
+
+/// Whoever waits serves the session's line, and hands it on when its answer is there. The pauses
+/// lie on both sides of the time for which the line's own thread rests.
+#[test]
+fn threads_and_tasks_of_one_session_all_get_their_answers() {
+    let server = server();
+    let _worker = server.worker();
+    let session = server.client();
+    thread::scope(|scope| {
+        for n in 0..4 {
+            let session = &session;
+            scope.spawn(move || {
+                for round in 0..300 {
+                    let (value, first) = (n * 10_000 + 2 * round, (n * round) as f32);
+                    give(&**session, value, tensor(vec![first; 4]));
+                    session.submit(tape(vec![add_scalar(value + 1, value, 1.0), free(value)]));
+                    session.submit(tape(vec![output(value + 1)]));
+                    let got = match n % 2 {
+                        0 => session.fetch(id(value + 1)),
+                        _ => block_on(session.begin_fetch(id(value + 1))),
+                    };
+                    assert_eq!(got.unwrap(), tensor(vec![first + 1.0; 4]));
+                    session.submit(tape(vec![free(value + 1)]));
+                    thread::sleep(Duration::from_micros(
+                        [0, 0, 500, 1_900, 2_100][round as usize % 5],
+                    ));
+                }
+            });
+        }
+    });
+    drop(session);
+    server.says("session s1");
     server.end();
 }
 

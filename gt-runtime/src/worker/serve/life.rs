@@ -100,9 +100,10 @@ impl Life<'_> {
     /// Serves one registration, from its first packet to its last.
     fn once(&mut self, ctx: &Context, watch: &mut impl FnMut(&str)) -> Result<Broken, WorkerError> {
         let config = &self.parts.worker.config;
-        let uplink = Uplink::open(ctx, &config.address, PATIENCE, &config.entry)?;
-        let waker = self.parts.worker.shutdown.waker().clone();
-        let roads = Roads::open(ctx, config.listen.as_ref(), config.lanes, waker)?;
+        let (waker, bell) =
+            (self.parts.worker.shutdown.waker().clone(), self.parts.worker.wakeups.bell());
+        let uplink = Uplink::open(ctx, &config.address, PATIENCE, &config.entry)?.heard_by(bell);
+        let roads = Roads::open(ctx, config.listen.as_ref(), config.lanes, (waker, bell))?;
         self.n += 1;
         let end = WorkerEnd::dial(
             clock::now(),
