@@ -200,6 +200,7 @@ fn span(moment: &Moment, origin: Arc<Origin>, plan: u128, words: Words) -> Span 
         Doing::Run => ("run", Amount::Instructions(moment.n)),
         Doing::Compile => ("compile", Amount::Instructions(moment.n)),
         Doing::Exchange => ("exchange", Amount::Bytes(moment.n)),
+        Doing::Give => ("give", Amount::Bytes(moment.n)),
     };
     let [began, took] = [moment.at, moment.took].map(Duration::from_nanos);
     let segment = moment.of.map_or(0, |(_, segment)| segment);
@@ -209,7 +210,7 @@ fn span(moment: &Moment, origin: Arc<Origin>, plan: u128, words: Words) -> Span 
 /// A moment between two times.
 pub(crate) fn interval(doing: Doing, began: Time, end: Time) -> Moment {
     let (at, took) = (nanos(began), nanos(end.saturating_sub(began)));
-    Moment { doing, at, took, of: None, n: 0 }
+    Moment { doing, at, took, of: None, n: 0, to: None }
 }
 
 /// A call of a program's thread. Dropped at its end.

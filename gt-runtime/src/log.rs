@@ -27,6 +27,8 @@ use gt_ir::{Entry, Instr, Tape};
 
 use crate::clock::{self, Time};
 use crate::dispatcher::{Note, Party, Report, Way};
+#[cfg(feature = "cluster")]
+use crate::ids::WorkerId;
 use crate::messages::{self, Area, Rank};
 #[cfg(feature = "cluster")]
 use crate::wire::{Doing, Moment};
@@ -218,6 +220,7 @@ pub(crate) fn with_moment(
         Doing::Run => (What::Execute, "Run"),
         Doing::Compile => (What::Compile, "Plan"),
         Doing::Exchange => (What::Exchange, "Exchange"),
+        Doing::Give => (What::Give, "Give"),
     };
     let (source, of): (Source<'_>, _) = match &party {
         Party::Session(id) => (Source::Client(id), Some((*id, 0))),
@@ -226,6 +229,11 @@ pub(crate) fn with_moment(
     let line = Line { of, ..Line::new(what, source, command).took(took) };
     match moment.doing {
         Doing::Read | Doing::Exchange => write(&line.bytes(moment.n), format_args!("")),
+        Doing::Give => match moment.to {
+            Some(to) => write(&line.bytes(moment.n), format_args!("to {}", WorkerId(to))),
+            // A worker that is gone.
+            None => write(&line.bytes(moment.n), format_args!("")),
+        },
         Doing::Launch | Doing::Run | Doing::Compile => {
             write(&line, format_args!("{} instructions", moment.n));
         }
@@ -266,7 +274,7 @@ fn area(line: &Line<'_>) -> Area {
         What::Compile => Area::Compile,
         What::Recv | What::Send | What::WorkerSend | What::WorkerRecv => Area::Dispatcher,
         What::ClientSend | What::ClientRecv | What::Record | What::Wait => Area::Client,
-        What::Execute | What::Queue | What::Exchange => Area::Worker,
+        What::Execute | What::Queue | What::Exchange | What::Give => Area::Worker,
         What::Read | What::Modifier | What::Connect | What::Disconnect | What::Error => {
             match line.source {
                 Source::Client(_) => Area::Client,

@@ -42,7 +42,7 @@ fn data(timeline: &Timeline, title: &str) -> Value {
         let samples: Vec<_> = memory.samples.iter().step_by(every).collect();
         json!({"worker": memory.worker, "most": most, "samples": samples})
     });
-    let transfers = timeline.transfers.iter().map(|t| json!([t.at, t.from, t.to, t.bytes]));
+    let transfers = timeline.transfers.iter().map(|t| json!([t.at, t.from, t.to, t.bytes, t.took]));
     let spans = timeline.lanes.iter().flat_map(|lane| &lane.spans);
     json!({
         "title": title,

@@ -166,6 +166,7 @@ pub(super) struct Lane {
 #[derive(Clone, Debug)]
 pub(super) struct Transfer {
     pub(super) at: f64,
+    pub(super) took: f64,
     pub(super) from: usize,
     pub(super) to: usize,
     pub(super) bytes: u64,
@@ -249,7 +250,7 @@ enum Part {
     Queue,
     /// The plans that it makes beside its work.
     Compiler,
-    /// The values that it gives to other workers.
+    /// The values that it takes out of its device for other workers.
     Exchanges,
 }
 
@@ -410,20 +411,19 @@ fn busy(spans: &[Span]) -> f64 {
 fn transfers(events: &[Event], numbers: &BTreeMap<Place, usize>) -> Vec<Transfer> {
     let number = |party, name: &str, part| numbers.get(&Place::new(party, name, part)).copied();
     let dispatcher = number(Party::Server, DISPATCHER, Part::Work);
-    let teams = teams(events);
     let moved = events.iter().filter(|e| e.bytes > 0).filter_map(|event| {
         let peer = number(event.party, &event.name, Part::Work);
-        let (from, to) = match event.event.as_str() {
-            "RECV" | "WORKER_RECV" => (peer?, dispatcher?),
-            "SEND" | "WORKER_SEND" => (dispatcher?, peer?),
-            "EXCHANGE" => {
-                let other = receiver(&teams, event)?;
-                let from = number(Party::Worker, &event.name, Part::Exchanges)?;
-                (from, number(Party::Worker, other, Part::Work)?)
+        let (from, to, took) = match event.event.as_str() {
+            "RECV" | "WORKER_RECV" => (peer?, dispatcher?, 0.0),
+            "SEND" | "WORKER_SEND" => (dispatcher?, peer?, 0.0),
+            "GIVE" => {
+                let from = number(Party::Worker, &event.name, Part::Exchanges).or(peer)?;
+                let to = event.details.strip_prefix("to ")?;
+                (from, number(Party::Worker, to, Part::Work)?, event.took)
             }
             _ => return None,
         };
-        Some(Transfer { at: event.at, from, to, bytes: event.bytes })
+        Some(Transfer { at: event.at, took, from, to, bytes: event.bytes })
     });
     let mut all: Vec<Transfer> = moved.collect();
     all.sort_by_key(|transfer| std::cmp::Reverse(transfer.bytes));
@@ -434,22 +434,6 @@ fn transfers(events: &[Event], numbers: &BTreeMap<Place, usize>) -> Vec<Transfer
     let equal = equal.into_iter().filter(|transfer| transfer.bytes == least).collect::<Vec<_>>();
     let every = equal.len().div_ceil(MAX_TRANSFERS - larger);
     all.into_iter().chain(equal.into_iter().step_by(every)).collect()
-}
-
-/// The workers that run segments of each session.
-fn teams(events: &[Event]) -> BTreeMap<&str, BTreeSet<&str>> {
-    let mut teams: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-    for event in events.iter().filter(|e| e.party == Party::Worker && !e.session.is_empty()) {
-        teams.entry(&event.session).or_default().insert(&event.name);
-    }
-    teams
-}
-
-/// The worker that receives what another one gave. A trace does not say it, so it is known where a
-/// session has two workers.
-fn receiver<'e>(teams: &BTreeMap<&str, BTreeSet<&'e str>>, given: &Event) -> Option<&'e str> {
-    let team = teams.get(given.session.as_str()).filter(|team| team.len() == 2)?;
-    team.iter().copied().find(|name| *name != given.name)
 }
 
 fn memory(events: &[Event]) -> Vec<Memory> {

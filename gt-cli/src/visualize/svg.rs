@@ -238,19 +238,18 @@ fn transfers(out: &mut String, scale: &Scale, timeline: &Timeline, n_lanes: usiz
     let shown = timeline.transfers.iter().filter(|t| t.from.max(t.to) < n_lanes);
     for transfer in shown {
         let (down, x) = (transfer.to > transfer.from, scale.x(transfer.at));
+        // At least as far that the head of the arrow shows.
+        let end = scale.x(transfer.at + transfer.took).max(x + 4.0);
+        let middle = (x + end) / 2.0;
         let from = scale.top(transfer.from) + if down { LANE - 4.0 } else { 4.0 };
         let to = scale.top(transfer.to) + if down { 3.0 } else { LANE - 3.0 };
         let width = 0.6 + (transfer.bytes as f64).log10().max(0.0) / 6.0;
         let _ = writeln!(
             out,
-            "<path d=\"M{x:.1} {from:.1}C{:.1} {:.1} {:.1} {:.1} {:.1} {to:.1}\" fill=\"none\" \
-             stroke=\"{color}\" stroke-opacity=\".4\" stroke-width=\"{width:.2}\" \
-             marker-end=\"url(#a)\"><title>{}</title></path>",
-            x + 2.0,
+            "<path d=\"M{x:.1} {from:.1}C{middle:.1} {0:.1} {middle:.1} {0:.1} {end:.1} {to:.1}\" \
+             fill=\"none\" stroke=\"{color}\" stroke-opacity=\".4\" stroke-width=\"{width:.2}\" \
+             marker-end=\"url(#a)\"><title>{1}</title></path>",
             (from + to) / 2.0,
-            x + 2.0,
-            (from + to) / 2.0,
-            x + 4.0,
             units::bytes(transfer.bytes)
         );
     }

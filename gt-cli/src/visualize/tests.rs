@@ -140,21 +140,27 @@ fn what_clients_and_workers_say_of_themselves_takes_the_place_of_reports() {
 }
 
 #[test]
-fn values_go_from_the_exchanges_of_a_worker_to_the_other_worker_of_its_session() {
-    let own = |name: &str, event: &str, session: u64| {
-        let rest = format!(",\"took\":9,\"bytes\":64,\"session\":\"s{session}\"");
-        line(9.0, event, "worker", name, "Exchange", &rest)
+fn values_go_from_the_exchanges_of_a_worker_to_the_worker_that_receives_them() {
+    let own = |name: &str, event: &str, details: &str| {
+        let more = ",\"took\":9,\"bytes\":64,\"session\":\"s1\"";
+        line(9.0, event, "worker", name, "", &format!("{more},\"details\":\"{details}\""))
     };
-    let two = [("w2", "EXCHANGE"), ("w10", "EXECUTE")].map(|(name, event)| own(name, event, 1));
-    let three =
-        [("w2", "EXCHANGE"), ("w10", "EXECUTE"), ("w3", "EXECUTE")].map(|(n, e)| own(n, e, 2));
-    let text = [vec![HEAD.to_owned()], two.to_vec(), three.to_vec()].concat().concat();
-    let timeline = Timeline::of(traced("team", &text).unwrap());
+    let text = [
+        HEAD.to_owned(),
+        own("w2", "EXCHANGE", ""),
+        own("w10", "EXECUTE", ""),
+        own("w3", "EXECUTE", ""),
+        own("w2", "GIVE", "to w3"),
+        own("w3", "GIVE", "to w10"),
+        // A worker that is gone.
+        own("w3", "GIVE", "to w7"),
+        own("w3", "GIVE", ""),
+    ];
+    let timeline = Timeline::of(traced("team", text.concat()).unwrap());
     let names: Vec<&str> = timeline.lanes.iter().map(|lane| lane.name.as_str()).collect();
     assert_eq!(names, ["w2 exchanges", "w3", "w10"]);
-    // Of three, nobody knows which one received it.
-    let arrows: Vec<_> = timeline.transfers.iter().map(|t| (t.from, t.to, t.bytes)).collect();
-    assert_eq!(arrows, [(0, 2, 64)]);
+    let arrows = timeline.transfers.iter().map(|t| (t.from, t.to, t.bytes, t.took));
+    assert_eq!(arrows.collect::<Vec<_>>(), [(0, 1, 64, 9.0), (1, 2, 64, 9.0)]);
 }
 
 #[test]

@@ -3,6 +3,8 @@
 //! A tracer's question is passed on to every peer that has answered the last one. A peer that does
 //! not answer is therefore asked once, and one that was not asked says nothing.
 
+use std::collections::BTreeMap;
+
 use super::Action;
 use super::core::Dispatcher;
 use super::party::{Owed, Party};
@@ -32,13 +34,23 @@ impl Dispatcher {
         }
     }
 
-    /// Takes the answer of a client or a worker. A worker knows members of gangs by other names.
+    /// Takes the answer of a client or a worker. A worker knows members of gangs by other names,
+    /// and other workers by their doors.
     pub(super) fn moments(&mut self, party: Party, mut moments: Moments) {
         let Some(peer) = self.peer_of(party) else { return };
         let asked = self.peers.get_mut(&peer).and_then(|peer| peer.asked.take());
         let Some(asked) = asked else { return };
         for moment in &mut moments.list {
             moment.of = moment.of.map(|(session, segment)| (self.whose(session), segment));
+        }
+        if moments.list.iter().any(|moment| moment.to.is_some()) {
+            let doors = self.workers.iter();
+            let doors =
+                doors.filter_map(|(id, w)| Some((w.capacity.as_ref()?.door.as_ref()?.tag(), id.0)));
+            let doors: BTreeMap<u64, u64> = doors.collect();
+            for moment in &mut moments.list {
+                moment.to = moment.to.and_then(|tag| doors.get(&tag).copied());
+            }
         }
         self.out.push(Action::Moments { party, asked, moments });
     }

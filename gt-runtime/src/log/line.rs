@@ -48,8 +48,10 @@ pub enum What {
     Read,
     /// A segment waited for its worker.
     Queue,
-    /// A worker gave a value to another worker.
+    /// A worker took a value out of its device for another worker.
     Exchange,
+    /// A value was on its way from a worker to another.
+    Give,
     /// An operation failed.
     Error,
 }
@@ -75,6 +77,7 @@ impl What {
             What::Read => "READ",
             What::Queue => "QUEUE",
             What::Exchange => "EXCHANGE",
+            What::Give => "GIVE",
             What::Error => "ERROR",
         }
     }

@@ -111,6 +111,7 @@ fn moments(random: &mut Random) -> Moments {
         took: random.below(u64::MAX),
         of: Some((crate::ids::SessionId(random.below(12)), random.below(9))),
         n: u64::MAX,
+        to: Some(random.below(u64::MAX)),
     };
     let list = (0..random.below(3)).map(|_| moment(random)).collect();
     Moments { now: random.below(u64::MAX), lost: random.below(2), list }

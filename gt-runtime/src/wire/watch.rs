@@ -34,6 +34,9 @@ pub struct Moment {
     pub of: Option<(SessionId, u64)>,
     /// The instructions of a segment or a plan, else the bytes of a value.
     pub n: u64,
+    /// The worker to which a value was given: from the worker that gave it, the
+    /// [tag](super::Door::tag) of the other one's door; from the dispatcher on, its number.
+    pub to: Option<u64>,
 }
 
 /// What a client or a worker did.
@@ -53,6 +56,8 @@ pub enum Doing {
     Run,
     /// A plan was made.
     Compile,
-    /// A worker gave a value to another worker.
+    /// A worker took a value out of its device for another worker.
     Exchange,
+    /// A value was on its way to another worker.
+    Give,
 }

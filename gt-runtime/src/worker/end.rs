@@ -16,9 +16,9 @@ use std::time::Duration;
 use super::core::Core;
 use super::job::Job;
 use super::progress::Noted;
-use super::siblings::{Action, Road, Siblings};
+use super::siblings::{Action, Given, Road, Siblings};
 use crate::assembly::Travel;
-use crate::capture::Capture;
+use crate::capture::{Capture, interval};
 use crate::clock::Time;
 use crate::connection::{Connection, ConnectionConfig, Ending, Incoming};
 #[cfg(test)]
@@ -27,9 +27,10 @@ use crate::identity::Identity;
 use crate::ids::Incarnation;
 #[cfg(test)]
 use crate::ids::SessionId;
+use crate::spans::Words;
 use crate::wire::{
-    Capacity, Door, FromWorker, Hello, Message, Packet, Parcel, Role, Stream, ToWorker,
-    Weight as _, Welcome,
+    Capacity, Doing, Door, FromWorker, Hello, Message, Moment, Packet, Parcel, Role, Stream,
+    ToWorker, Weight as _, Welcome,
 };
 
 /// One registration of a worker, from the first packet to the last.
@@ -148,7 +149,16 @@ impl WorkerEnd {
     /// Called before [`transmit`](WorkerEnd::transmit).
     pub(crate) fn transmit_values(&mut self, now: Time, actions: &mut Vec<Action>) {
         let mut reports = Vec::new();
-        self.siblings.transmit(now, actions, &mut reports);
+        let capture = &self.capture;
+        self.siblings.transmit(now, actions, &mut reports, |given| {
+            if capture.is_on() {
+                let Given { to, session, bytes, began } = given;
+                let given = interval(Doing::Give, began, now);
+                let given =
+                    Moment { of: Some((session, 0)), n: bytes, to: Some(to.tag()), ..given };
+                capture.add_of(now, given, None, 0, Words::None);
+            }
+        });
         reports.into_iter().for_each(|report| self.report_up(now, report));
     }
 

@@ -81,6 +81,16 @@ struct Underway {
     whole: Box<Chunk>,
     /// The number of its pieces that have not arrived.
     n_pieces: usize,
+    /// When it was sent.
+    began: Time,
+}
+
+/// A value that has arrived at another worker.
+pub(super) struct Given<'a> {
+    pub(super) to: &'a Door,
+    pub(super) session: SessionId,
+    pub(super) bytes: u64,
+    pub(super) began: Time,
 }
 
 impl Siblings {
@@ -125,7 +135,7 @@ impl Siblings {
             let parcel = Message::Parcel(Parcel { session, opened, chunk });
             road.connection.send(now, Stream::Bulk, parcel);
         }
-        road.underway.push_back(Underway { session, request, whole, n_pieces });
+        road.underway.push_back(Underway { session, request, whole, n_pieces, began: now });
         None
     }
 
@@ -202,15 +212,17 @@ impl Siblings {
         }
     }
 
-    /// Collects the packets to send now, and the reports on values that arrived or come back.
+    /// Collects the packets to send now, and the reports on values that arrived or come back. Tells
+    /// `tell` of those that arrived.
     pub(super) fn transmit(
         &mut self,
         now: Time,
         actions: &mut Vec<Action>,
         reports: &mut Vec<FromWorker>,
+        mut tell: impl FnMut(Given<'_>),
     ) {
         for (door, road) in &mut self.outgoing {
-            road.transmit(now, door, actions, reports);
+            road.transmit(now, door, actions, reports, &mut tell);
         }
         self.incoming.retain(|peer, connection| {
             let mut send = |packet| actions.push(Action::Send(Road::From(*peer), packet));
@@ -260,6 +272,7 @@ impl Outgoing {
         door: &Arc<Door>,
         actions: &mut Vec<Action>,
         reports: &mut Vec<FromWorker>,
+        tell: &mut impl FnMut(Given<'_>),
     ) {
         if self.rests.is_some() {
             return;
@@ -270,8 +283,10 @@ impl Outgoing {
             let Some(first) = self.underway.front_mut() else { break };
             first.n_pieces -= 1;
             if first.n_pieces == 0 {
-                let Underway { session, request, .. } = *first;
-                reports.push(FromWorker::Sent { session, request, bytes: first.whole.total });
+                let Underway { session, request, began, .. } = *first;
+                let bytes = first.whole.total;
+                reports.push(FromWorker::Sent { session, request, bytes });
+                tell(Given { to: door, session, bytes, began });
                 self.underway.pop_front();
             }
         }

@@ -46,13 +46,13 @@ impl Pair {
     fn carry(&mut self, key: u8, seconds: u64) {
         for _ in 0..10 * seconds {
             let mut there = Vec::new();
-            self.from.transmit(self.now, &mut there, &mut self.reports);
+            self.from.transmit(self.now, &mut there, &mut self.reports, |_| ());
             let mut back = Vec::new();
             let mut deliver = |parcel: Parcel| self.arrived.push(parcel);
             for packet in packets(there) {
                 self.to.receive(self.now, &Road::From(PEER), packet, &mut back, &mut deliver);
             }
-            self.to.transmit(self.now, &mut back, &mut Vec::new());
+            self.to.transmit(self.now, &mut back, &mut Vec::new(), |_| ());
             let road = Road::To(door(key));
             for packet in packets(back) {
                 self.from.receive(self.now, &road, packet, &mut Vec::new(), &mut |_| ());
@@ -115,8 +115,8 @@ fn values_come_back_from_a_road_that_is_closed_or_silent() {
     let cut = pair.now;
     while pair.reports.len() < 2 && pair.now < cut + 2 * SILENCE {
         pair.now += Duration::from_secs(1);
-        pair.from.transmit(pair.now, &mut Vec::new(), &mut pair.reports);
-        pair.to.transmit(pair.now, &mut Vec::new(), &mut Vec::new());
+        pair.from.transmit(pair.now, &mut Vec::new(), &mut pair.reports, |_| ());
+        pair.to.transmit(pair.now, &mut Vec::new(), &mut Vec::new(), |_| ());
     }
     assert!(matches!(&pair.reports[..], [_, back] if is_back(back)), "{:?}", pair.reports);
     assert!(pair.now <= cut + SILENCE, "{:?} after the road was cut", pair.now - cut);
