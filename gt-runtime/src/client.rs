@@ -33,13 +33,14 @@ use crate::clock::Time;
 use crate::connection::{Connection, Ending, Incoming};
 use crate::identity::program;
 use crate::ids::RequestId;
-use crate::log::{Facts, Line, Log, Source, What, words_of};
+use crate::log::{Line, Log, Source, What};
 use crate::messages::{self, Area, Rank};
 use crate::modifier::{self, Place};
 use crate::slot::Slot;
 use crate::spans::Origin;
 use crate::wire::codec::WireError;
 use crate::wire::{Doing, FromClient, Message, Moment, Order, Packet, Stream, ToClient, Weight};
+use crate::words::{Facts, words_of};
 use smallvec::SmallVec;
 use templates::Messages;
 
@@ -126,7 +127,7 @@ impl Session {
     /// Sends the messages of a segment.
     pub(crate) fn submit(&mut self, now: Time, messages: Messages) {
         if self.log.is_on() {
-            messages.iter().for_each(|message| self.log_submitted(message));
+            messages.iter().for_each(|message| self.log_submitted(now, message));
         }
         messages.into_iter().for_each(|message| self.send(now, message));
     }
@@ -162,7 +163,7 @@ impl Session {
         let question = Question::Fetch { value, assembly: None, slot: slot.clone(), began: None };
         let request = self.ask(question);
         let line = Line::new(What::ClientSend, Source::Client(&self.name), "Fetch");
-        self.log.tell(&line, "Fetch", Facts::value(request, value));
+        self.log.tell(now, &line, "Fetch", Facts::value(request, value));
         self.send(now, Order::Fetch { request, value });
         slot
     }
@@ -328,7 +329,7 @@ impl Session {
             ToClient::Chunk { request, chunk } => {
                 let line = Line::new(What::ClientRecv, Source::Client(&self.name), "Chunk");
                 let facts = Facts::arrived(request, chunk.value, chunk.offset);
-                self.log.tell(&line.bytes(chunk.bytes.len() as u64), "Chunk", facts);
+                self.log.tell(now, &line.bytes(chunk.bytes.len() as u64), "Chunk", facts);
                 let bytes = chunk.total;
                 let Some(Question::Fetch { assembly, began, .. }) = self.open.get_mut(&request)
                 else {
@@ -378,11 +379,11 @@ impl Session {
     }
 
     /// Writes an order of a segment into the log. A tape that is sent brings its instructions.
-    fn log_submitted(&self, order: &Order) {
+    fn log_submitted(&self, now: Time, order: &Order) {
         let Some(mut entry) = self.log.entry() else { return };
         let (command, details) = words_of(order);
         let line = Line::new(What::ClientSend, Source::Client(&self.name), command);
-        entry.say(None, &line, command, &details);
+        entry.say(now, &line, command, &details);
         if let (Order::Run(tape), false) = (order, self.log.has_instructions()) {
             entry.instructions(&line, tape, format_args!(""));
         }

@@ -51,6 +51,7 @@ pub mod tier;
 #[cfg(feature = "cluster")]
 pub mod tracing;
 pub mod wire;
+mod words;
 pub mod worker;
 #[cfg(feature = "cluster")]
 pub mod zmq;

@@ -12,12 +12,10 @@
 //! the last 20 ms. Logging never fails a program and never stops it, also if the disk is full.
 
 mod config;
-mod facts;
 mod line;
 mod lines;
 mod sink;
 mod told;
-mod words;
 
 use std::fmt;
 use std::path::Path;
@@ -32,15 +30,13 @@ use crate::ids::WorkerId;
 use crate::messages::{self, Area, Rank};
 #[cfg(feature = "cluster")]
 use crate::wire::{Doing, Moment};
+use crate::words::{Facts, Said, Words};
 pub use config::{DETAIL, Detail, FORMAT, Format, LogConfig, SIZE, Size, VARIABLE};
-pub(crate) use facts::Facts;
 #[cfg(feature = "cluster")]
 pub(crate) use line::print;
 pub(crate) use line::{Details, size_text};
 pub use line::{Line, Source, What};
 use sink::{Adding, FAREWELL, Sink};
-use told::Told;
-pub(crate) use words::{Said, Words, words_of};
 
 /// A log, or none. Cheap to clone; clones share the file and the numbering.
 #[derive(Debug, Clone, Default)]
@@ -133,9 +129,7 @@ impl Log {
     /// Writes a message that the dispatcher received or queued at this time.
     pub fn note(&self, now: Time, note: &Note) {
         if let Some(mut entry) = self.entry() {
-            with_note(note, |line, words| {
-                entry.say(Some(now), line, words.command, &words.details)
-            });
+            with_note(note, |line, words| entry.say(now, line, words.command, &words.details));
         }
     }
 
@@ -162,11 +156,11 @@ impl Log {
         }
     }
 
-    /// Writes one line of numbers.
+    /// Writes one line of numbers about this time.
     #[inline]
-    pub(crate) fn tell(&self, line: &Line<'_>, command: &'static str, facts: Facts) {
+    pub(crate) fn tell(&self, now: Time, line: &Line<'_>, command: &'static str, facts: Facts) {
         if let Some(mut entry) = self.entry() {
-            entry.tell(None, line, command, facts);
+            entry.tell(now, line, command, facts);
         }
     }
 
@@ -187,7 +181,7 @@ impl Log {
 /// The line for a message that the dispatcher received or queued. The report of a segment is an
 /// interval: the time in which the worker ran it.
 pub(crate) fn with_note(note: &Note, write: impl FnOnce(&Line<'_>, &Words)) {
-    let words = words::describe(&note.message);
+    let words = &note.words;
     let what = match (&note.party, note.way) {
         (Party::Session(_), Way::In) => What::Recv,
         (Party::Session(_), Way::Out) => What::Send,
@@ -200,7 +194,7 @@ pub(crate) fn with_note(note: &Note, write: impl FnOnce(&Line<'_>, &Words)) {
     };
     let line = Line::new(what, Source::Party(note.party), words.command);
     let line = line.bytes(words.size).took(words.took);
-    write(&Line { of, live: words.live, ..line }, &words);
+    write(&Line { of, live: words.live, ..line }, words);
 }
 
 /// The line for what a client or a worker did, as it says itself.
@@ -222,11 +216,11 @@ pub(crate) fn with_moment(
         Doing::Exchange => (What::Exchange, "Exchange"),
         Doing::Give => (What::Give, "Give"),
     };
-    let (source, of): (Source<'_>, _) = match &party {
-        Party::Session(id) => (Source::Client(id), Some((*id, 0))),
-        Party::Worker(id) => (Source::Worker(id), moment.of),
+    let of = match party {
+        Party::Session(id) => Some((id, 0)),
+        Party::Worker(_) => moment.of,
     };
-    let line = Line { of, ..Line::new(what, source, command).took(took) };
+    let line = Line { of, ..Line::new(what, Source::Party(party), command).took(took) };
     match moment.doing {
         Doing::Read | Doing::Exchange => write(&line.bytes(moment.n), format_args!("")),
         Doing::Give => match moment.to {
@@ -350,42 +344,29 @@ pub struct LogEntry<'a> {
 impl LogEntry<'_> {
     /// Adds a line. Line ends within `details` become ` / `.
     pub fn write(&mut self, line: &Line<'_>, details: fmt::Arguments<'_>) {
-        self.print(None, line, Details::Text(details));
+        self.print(clock::now(), line, Details::Text(details));
     }
 
-    /// Adds a line of numbers.
+    /// Adds a line of numbers about this time.
     #[inline]
-    pub(crate) fn tell(
-        &mut self,
-        now: Option<Time>,
-        line: &Line<'_>,
-        command: &'static str,
-        facts: Facts,
-    ) {
-        let now = now.unwrap_or_else(clock::now);
+    pub(crate) fn tell(&mut self, now: Time, line: &Line<'_>, command: &'static str, facts: Facts) {
         let is_message = self.open.areas != Areas::default();
-        match (&mut self.lines, Told::new(now, line, command, facts)) {
-            (Some(lines), Some(told)) if !is_message => lines.state.tell(told),
-            _ => self.print(Some(now), &Line { command, ..*line }, Details::Facts(&facts)),
+        let told = self.lines.as_mut().filter(|_| !is_message);
+        if !told.is_some_and(|lines| lines.state.tell(now, line, command, facts)) {
+            self.print(now, &Line { command, ..*line }, Details::Facts(&facts));
         }
     }
 
     /// Adds a line of a message.
-    pub(crate) fn say(
-        &mut self,
-        now: Option<Time>,
-        line: &Line<'_>,
-        command: &'static str,
-        said: &Said,
-    ) {
+    pub(crate) fn say(&mut self, now: Time, line: &Line<'_>, command: &'static str, said: &Said) {
         match said {
             Said::Facts(facts) => self.tell(now, line, command, *facts),
             Said::Text(text) => self.print(now, line, Details::Text(format_args!("{text}"))),
         }
     }
 
-    fn print(&mut self, now: Option<Time>, line: &Line<'_>, details: Details<'_>) {
-        let (area, now) = (area(line), now.unwrap_or_else(clock::now));
+    fn print(&mut self, now: Time, line: &Line<'_>, details: Details<'_>) {
+        let area = area(line);
         if self.open.areas.has(area) {
             let mut text = String::new();
             line::print(&mut text, Format::Tape, (now, 0), line, details);
@@ -512,8 +493,8 @@ mod tests {
     #[test]
     fn lines_are_numbered_and_have_the_columns() {
         let text = lines_of(file("columns"), |log| {
-            log.line(What::Recv, Source::Client(&"c1"), "Run", 2048, format_args!("a\nb"));
-            log.line(What::WorkerSend, Source::Worker(&"w0"), "Run", 0, format_args!("segment 3"));
+            log.line(What::Recv, Source::Client("c1"), "Run", 2048, format_args!("a\nb"));
+            log.line(What::WorkerSend, Source::Worker("w0"), "Run", 0, format_args!("segment 3"));
         });
         let lines: Vec<&str> = text.lines().skip(4).collect();
         let columns: Vec<&str> = lines[0].split(" | ").collect();
@@ -528,7 +509,7 @@ mod tests {
     fn a_log_of_objects_begins_with_its_process() {
         let config = LogConfig { format: Format::Json, ..file("objects") };
         let text = lines_of(config, |log| {
-            let line = Line::new(What::Execute, Source::Worker(&"w0"), "Launch");
+            let line = Line::new(What::Execute, Source::Worker("w0"), "Launch");
             log.write(&line.took(Duration::from_micros(3)), format_args!("two"));
         });
         let (head, line) = text.split_once('\n').unwrap();

@@ -42,6 +42,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use gt_ir::Tape;
 
+use crate::ids::PeerId;
 use crate::log::{Line, Log, Source, What};
 use crate::wire::{Body, FromClient, Message, Order, Packet};
 
@@ -147,17 +148,14 @@ fn launched(place: Place, template: u32) {
 
 /// Passes what a client sends through the dispatcher's modifiers. A refusal is the reason why the
 /// session ends.
-pub(crate) fn arrive(
-    source: &dyn std::fmt::Display,
-    log: &Log,
-    packet: &mut Packet,
-) -> Result<(), String> {
+pub(crate) fn arrive(peer: PeerId, log: &Log, packet: &mut Packet) -> Result<(), String> {
     let Body::Data { message: Message::FromClient(FromClient::Order(order)), .. } =
         &mut packet.body
     else {
         return Ok(());
     };
-    let (place, source) = (Place::Dispatcher, Source::Client(source));
+    let (place, name) = (Place::Dispatcher, peer.to_string());
+    let source = Source::Client(&name);
     match order {
         Order::Run(tape) | Order::Define { tape, .. } => {
             *tape = Arc::new(pass(place, source, log, Tape::clone(tape))?);

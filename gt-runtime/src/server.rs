@@ -289,7 +289,7 @@ impl Server {
             return Ok(());
         }
         if modifier::is_at(Place::Dispatcher)
-            && let Err(why) = modifier::arrive(&peer, &self.log, &mut packet)
+            && let Err(why) = modifier::arrive(peer, &self.log, &mut packet)
         {
             let body = Body::Refused(Refusal::Fault(why.clone()));
             self.send(peer, Packet { stream: Stream::Control, body, ..packet.clone() }, watch)?;

@@ -5,7 +5,8 @@ use crate::clock::Time;
 use crate::identity::Identity;
 use crate::ids::{Incarnation, PeerId, SessionId, WorkerId};
 use crate::roles::User;
-use crate::wire::{Capacity, Message, Moments, Packet};
+use crate::wire::{Capacity, Moments, Packet};
+use crate::words::Words;
 use std::fmt;
 use std::sync::Arc;
 
@@ -48,7 +49,7 @@ pub enum Action {
         job: Arc<Job>,
     },
     /// Write a line to the instruction log. Only with [`Config::notes`](super::Config::notes).
-    Note(Note),
+    Note(Box<Note>),
 }
 
 /// News for the operators of the server.
@@ -97,8 +98,8 @@ pub struct Note {
     pub party: Party,
     /// The direction.
     pub way: Way,
-    /// The message.
-    pub message: Message,
+    /// What a log says of the message.
+    pub(crate) words: Words,
 }
 
 /// The direction of a message.

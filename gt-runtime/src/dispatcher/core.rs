@@ -18,6 +18,7 @@ use crate::roles::{Pass, User};
 use crate::wire::{
     Body, Message, Packet, Role, Stream, ToClient, ToWorker, Totals, Traffic, Weight,
 };
+use crate::words::describe;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// The state machine.
@@ -230,7 +231,8 @@ impl Dispatcher {
 
     fn message(&mut self, peer: PeerId, party: Party, stream: Stream, message: Message) {
         if self.config.notes && !message.is_of_trace() {
-            self.out.push(Action::Note(Note { party, way: Way::In, message: message.clone() }));
+            let words = describe(&message);
+            self.out.push(Action::Note(Box::new(Note { party, way: Way::In, words })));
         }
         let weight = message.weight();
         match (party, message) {
@@ -303,11 +305,8 @@ impl Dispatcher {
     fn give(&mut self, peer: PeerId, stream: Stream, message: Message, owed: Owed) {
         let Some(known) = self.peers.get_mut(&peer) else { return self.pay(stream, owed) };
         if self.config.notes && !message.is_of_trace() {
-            self.out.push(Action::Note(Note {
-                party: known.party,
-                way: Way::Out,
-                message: message.clone(),
-            }));
+            let (party, words) = (known.party, describe(&message));
+            self.out.push(Action::Note(Box::new(Note { party, way: Way::Out, words })));
         }
         known.traffic[1].count(message.weight());
         known.connection.send(self.now, stream, message);

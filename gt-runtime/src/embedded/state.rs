@@ -88,7 +88,7 @@ impl State {
 
     /// Passes a packet through the dispatcher's modifiers. A refusal ends the session.
     fn modify(&mut self, now: Time, peer: PeerId, packet: &mut Packet) {
-        if let Err(why) = modifier::arrive(&peer, &self.log, packet) {
+        if let Err(why) = modifier::arrive(peer, &self.log, packet) {
             let body = Body::Refused(Refusal::Fault(why.clone()));
             self.deliver(now, peer, Packet { stream: Stream::Control, body, ..packet.clone() });
             packet.body = Body::Bye { reason: why };

@@ -9,11 +9,11 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::config::Format;
-use super::facts::Part::{N, P};
-use super::facts::{Facts, put};
 use crate::clock::Time;
 use crate::dispatcher::Party;
 use crate::ids::SessionId;
+use crate::words::Part::{N, P};
+use crate::words::{Facts, put};
 
 /// The kind of an event: the third column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -87,9 +87,9 @@ impl What {
 #[derive(Clone, Copy)]
 pub enum Source<'a> {
     /// A client, by the name of its session.
-    Client(&'a dyn fmt::Display),
+    Client(&'a str),
     /// A worker, by its name.
-    Worker(&'a dyn fmt::Display),
+    Worker(&'a str),
     /// A client or a worker, by its number.
     Party(Party),
     /// The dispatcher itself.
@@ -111,10 +111,7 @@ impl Source<'_> {
         match self {
             Source::Party(Party::Session(id)) => put(to, &[P("s"), N(id.0)]),
             Source::Party(Party::Worker(id)) => put(to, &[P("w"), N(id.0)]),
-            Source::Client(name) | Source::Worker(name) => {
-                // Writing to a `String` cannot fail.
-                let _ = write!(to, "{name}");
-            }
+            Source::Client(name) | Source::Worker(name) => to.push_str(name),
             Source::Dispatcher => to.push_str("dispatcher"),
         }
     }
@@ -230,8 +227,14 @@ fn columns(to: &mut String, now: Time, n: u64, line: &Line<'_>) {
     to.push_str(" | ");
     padded(to, 15, |to| to.push_str(line.command));
     to.push_str(" | ");
-    let size = size_text(line.size);
-    put(to, &[P(&"          "[size.len().min(10)..]), P(&size), P(" | ")]);
+    match line.size {
+        0 => to.push_str("          "),
+        n => {
+            let size = size_text(n);
+            put(to, &[P(&"          "[size.len().min(10)..]), P(&size)]);
+        }
+    }
+    to.push_str(" | ");
 }
 
 fn few_columns(to: &mut String, now: Time, line: &Line<'_>) {
@@ -264,7 +267,8 @@ fn leading_zeros(to: &mut String, width: usize, n: u64) {
 fn padded(to: &mut String, width: usize, text: impl FnOnce(&mut String)) {
     let start = to.len();
     text(to);
-    let n = to[start..].chars().count();
+    let text = &to[start..];
+    let n = if text.is_ascii() { text.len() } else { text.chars().count() };
     to.push_str(&"                    "[..width.saturating_sub(n)]);
 }
 
@@ -280,7 +284,7 @@ fn object(to: &mut String, now: Time, n: u64, line: &Line<'_>, details: Details<
     put(to, &[P(",\"event\":\""), P(event), P("\",\"party\":\""), P(party)]);
     to.push_str("\",\"name\":");
     match line.source {
-        Source::Client(name) | Source::Worker(name) => quoted(to, format_args!("{name}")),
+        Source::Client(name) | Source::Worker(name) => quoted_text(to, name),
         Source::Party(_) | Source::Dispatcher => {
             to.push('"');
             line.source.put(to);
@@ -288,7 +292,7 @@ fn object(to: &mut String, now: Time, n: u64, line: &Line<'_>, details: Details<
         }
     }
     to.push_str(",\"command\":");
-    quoted(to, format_args!("{}", line.command));
+    quoted_text(to, line.command);
     if line.size > 0 {
         put(to, &[P(",\"bytes\":"), N(line.size)]);
     }
@@ -317,6 +321,13 @@ fn object(to: &mut String, now: Time, n: u64, line: &Line<'_>, details: Details<
 pub(super) fn quoted(to: &mut String, text: fmt::Arguments<'_>) {
     to.push('"');
     let _ = Escaped(to).write_fmt(text);
+    to.push('"');
+}
+
+fn quoted_text(to: &mut String, text: &str) {
+    to.push('"');
+    // Writing to a `String` cannot fail.
+    let _ = Escaped(to).write_str(text);
     to.push('"');
 }
 
@@ -379,7 +390,7 @@ mod tests {
 
     #[test]
     fn each_form_shows_a_moment_and_an_interval() {
-        let client = Source::Client(&"s1");
+        let client = Source::Client("s1");
         let sent = Line::new(What::Recv, client, "Run").bytes(2048);
         assert_eq!(
             shown(Format::Seed, &sent, "%5 = add %3, 2.0\nat x.rs:1:2"),
@@ -390,7 +401,7 @@ mod tests {
             shown(Format::Tape, &sent, "%5"),
             "[TAPE 12.346s] RECV         | s1              | Run             | %5\n"
         );
-        let worker = Source::Worker(&"w\"1\"");
+        let worker = Source::Worker("w\"1\"");
         let ran = Line::new(What::Execute, worker, "Launch").took(Duration::from_nanos(1_500));
         let ran = ran.of(SessionId(3), 9);
         assert!(

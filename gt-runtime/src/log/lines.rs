@@ -1,7 +1,10 @@
 //! Collected lines: numbers, whose text is made when they are written, and texts.
 
 use super::config::Format;
-use super::told::Told;
+use super::line::Line;
+use super::told::{Names, Told};
+use crate::clock::Time;
+use crate::words::Facts;
 
 /// The bytes that are written together.
 const PORTION: usize = 64 << 10;
@@ -15,6 +18,7 @@ pub(super) struct Lines {
     n_lines: u64,
     /// The texts of those that are texts, one after the other.
     texts: String,
+    names: Names,
 }
 
 /// A line, or lines.
@@ -26,11 +30,20 @@ enum Collected {
 }
 
 impl Lines {
-    /// Adds a line.
+    /// Adds a line of numbers. False if there is no room for its name.
     #[inline]
-    pub(super) fn tell(&mut self, told: Told) {
+    pub(super) fn tell(
+        &mut self,
+        now: Time,
+        line: &Line<'_>,
+        command: &'static str,
+        facts: Facts,
+    ) -> bool {
+        let told = Told::new(now, line, command, facts, &mut self.names).map(Collected::Told);
+        let Some(told) = told else { return false };
         self.n_lines += 1;
-        self.list.push(Collected::Told(told));
+        self.list.push(told);
+        true
     }
 
     /// Adds a line that `print` adds to a text.
@@ -65,7 +78,7 @@ impl Lines {
             match line {
                 Collected::Told(told) => {
                     n += 1;
-                    told.print(portion, format, n);
+                    told.print(portion, format, n, &self.names);
                 }
                 &Collected::Texts(end, count) => {
                     n += count;
@@ -95,22 +108,18 @@ impl Lines {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock::Time;
     use crate::ids::RequestId;
-    use crate::log::{Facts, Line, Source, What};
+    use crate::log::{Source, What};
     use gt_ir::ValueId;
 
     #[test]
     fn numbers_and_texts_come_out_in_order_with_their_numbers() {
-        let told = || {
-            let facts = Facts::value(RequestId(1), ValueId(2));
-            let line = Line::new(What::Send, Source::Dispatcher, "Fetch");
-            Told::new(Time::ZERO, &line, "Fetch", facts).unwrap()
-        };
+        let facts = Facts::value(RequestId(1), ValueId(2));
+        let line = Line::new(What::Send, Source::Worker("w1"), "Fetch");
         let mut lines = Lines::default();
         for n in 8..20 {
             match n % 4 {
-                0 => lines.tell(told()),
+                0 => assert!(lines.tell(Time::ZERO, &line, "Fetch", facts)),
                 _ => lines.print(|text| *text += &format!("\"seq\":{n}\n")),
             }
         }

@@ -14,12 +14,16 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::config::{Format, LogConfig};
+use super::line::Line;
 use super::lines::Lines;
 use super::remark;
-use super::told::Told;
+use crate::clock::Time;
+use crate::words::Facts;
 
 /// The time in which lines are collected before they are written.
 const DELAY: Duration = Duration::from_millis(20);
+/// The bytes at which they are written before: so many stay in the caches.
+const MANY: usize = 256 << 10;
 /// The most bytes that wait for the file.
 const MOST: usize = 16 << 20;
 /// The most full files that are kept: `gt.log.1` is the newest of them.
@@ -61,12 +65,22 @@ pub(super) struct State {
 }
 
 impl State {
-    /// Adds a line.
-    pub(super) fn tell(&mut self, told: Told) {
-        if self.has_room() {
-            self.sequence += 1;
-            self.lines.tell(told);
+    /// Adds a line of numbers, or counts it if there is no room. False if there is no room for its
+    /// name.
+    #[inline]
+    pub(super) fn tell(
+        &mut self,
+        now: Time,
+        line: &Line<'_>,
+        command: &'static str,
+        facts: Facts,
+    ) -> bool {
+        if !self.has_room() {
+            return true;
         }
+        let is_told = self.lines.tell(now, line, command, facts);
+        self.sequence += u64::from(is_told);
+        is_told
     }
 
     /// Adds a line, whose text with its number is made now.
@@ -138,8 +152,11 @@ pub(super) struct Adding<'a> {
 
 impl Drop for Adding<'_> {
     fn drop(&mut self) {
-        if self.state.is_idle && !self.state.lines.is_empty() {
-            self.state.is_idle = false;
+        let state = &mut *self.state;
+        let begins = state.is_idle && !state.lines.is_empty();
+        let are_many = !state.is_urgent && !state.is_writing && state.lines.bytes() >= MANY;
+        if begins || are_many {
+            (state.is_idle, state.is_urgent) = (false, state.is_urgent || are_many);
             self.wake.notify_one();
         }
     }

@@ -1,14 +1,13 @@
 //! Lines as numbers: what the threads of a hot loop leave for the thread that writes the log.
 
-use std::fmt::{self, Write as _};
 use std::time::Duration;
 
 use super::config::Format;
-use super::facts::Facts;
 use super::line::{Details, Line, Source, What, print};
 use crate::clock::Time;
 use crate::dispatcher::Party;
 use crate::ids::SessionId;
+use crate::words::Facts;
 
 /// A line whose text is made later.
 #[derive(Debug)]
@@ -28,24 +27,25 @@ pub(super) struct Told {
 #[derive(Debug)]
 enum Who {
     Party(Party),
-    Client(Name),
-    Worker(Name),
+    Client(NameId),
+    Worker(NameId),
     Dispatcher,
 }
 
 impl Told {
-    /// The line, which ends at this time. None if its name is too long for it.
+    /// The line, which ends at this time. None if there is no room for its name.
     #[inline]
     pub(super) fn new(
         now: Time,
         line: &Line<'_>,
         command: &'static str,
         facts: Facts,
+        names: &mut Names,
     ) -> Option<Told> {
         let who = match line.source {
             Source::Party(party) => Who::Party(party),
-            Source::Client(name) => Who::Client(Name::of(name)?),
-            Source::Worker(name) => Who::Worker(Name::of(name)?),
+            Source::Client(name) => Who::Client(names.id(name)?),
+            Source::Worker(name) => Who::Worker(names.id(name)?),
             Source::Dispatcher => Who::Dispatcher,
         };
         let Line { took, of, size, live, what, .. } = *line;
@@ -53,11 +53,11 @@ impl Told {
     }
 
     /// Adds the text of the line with this number.
-    pub(super) fn print(&self, to: &mut String, format: Format, n: u64) {
-        let source = match &self.who {
-            Who::Party(party) => Source::Party(*party),
-            Who::Client(name) => Source::Client(name),
-            Who::Worker(name) => Source::Worker(name),
+    pub(super) fn print(&self, to: &mut String, format: Format, n: u64, names: &Names) {
+        let source = match self.who {
+            Who::Party(party) => Source::Party(party),
+            Who::Client(id) => Source::Client(names.name(id)),
+            Who::Worker(id) => Source::Worker(names.name(id)),
             Who::Dispatcher => Source::Dispatcher,
         };
         let Told { now, took, of, size, live, what, command, .. } = *self;
@@ -66,34 +66,32 @@ impl Told {
     }
 }
 
-/// A short name.
+/// The names of clients and workers: few, which come again and again.
 #[derive(Debug, Default)]
-struct Name {
-    len: u8,
-    bytes: [u8; 22],
-}
+pub(super) struct Names(Vec<Box<str>>);
 
-impl Name {
-    fn of(name: &dyn fmt::Display) -> Option<Name> {
-        let mut short = Name::default();
-        write!(short, "{name}").is_ok().then_some(short)
+/// The place of a name.
+#[derive(Debug, Clone, Copy)]
+struct NameId(u8);
+
+impl Names {
+    /// The most names. A line with a further one is made at once.
+    const MOST: usize = 64;
+
+    fn id(&mut self, name: &str) -> Option<NameId> {
+        let known = self.0.iter().position(|known| **known == *name);
+        let at = match known {
+            None if self.0.len() < Names::MOST => {
+                self.0.push(name.into());
+                self.0.len() - 1
+            }
+            known => known?,
+        };
+        u8::try_from(at).ok().map(NameId)
     }
-}
 
-impl fmt::Write for Name {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        let end = usize::from(self.len) + text.len();
-        let room = self.bytes.get_mut(self.len.into()..end).ok_or(fmt::Error)?;
-        room.copy_from_slice(text.as_bytes());
-        self.len = u8::try_from(end).map_err(|_| fmt::Error)?;
-        Ok(())
-    }
-}
-
-impl fmt::Display for Name {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let bytes = &self.bytes[..self.len.into()];
-        f.write_str(std::str::from_utf8(bytes).map_err(|_| fmt::Error)?)
+    fn name(&self, NameId(at): NameId) -> &str {
+        self.0.get(usize::from(at)).map_or("", |name| name)
     }
 }
 
@@ -111,8 +109,8 @@ mod tests {
     fn a_line_told_is_the_line_printed() {
         let now = Time::from_nanos(3_000_500);
         let sources: [Source<'_>; 4] = [
-            Source::Client(&"s\"1\""),
-            Source::Worker(&"w1@höst"),
+            Source::Client("s\"1\""),
+            Source::Worker("w1@höst"),
             Source::Party(Party::Worker(WorkerId(3))),
             Source::Dispatcher,
         ];
@@ -120,8 +118,10 @@ mod tests {
             for format in [Format::Seed, Format::Tape, Format::Json] {
                 let line = Line::new(What::Send, source, "Fetch").bytes(7).of(SessionId(4), 5);
                 let line = line.took(Duration::from_nanos(1_030));
-                let (mut told, mut text) = (String::new(), String::new());
-                Told::new(now, &line, "Fetch", facts()).unwrap().print(&mut told, format, 11);
+                let (mut told, mut text, mut names) =
+                    (String::new(), String::new(), Names::default());
+                let line_told = Told::new(now, &line, "Fetch", facts(), &mut names).unwrap();
+                line_told.print(&mut told, format, 11, &names);
                 print(&mut text, format, (now, 11), &line, Details::Text(format_args!("r2 %9")));
                 assert_eq!(told, text);
             }
@@ -129,10 +129,13 @@ mod tests {
     }
 
     #[test]
-    fn long_names_are_not_told() {
-        let told = |name: &str| {
-            Told::new(Time::ZERO, &Line::new(What::Send, Source::Client(&name), ""), "", facts())
+    fn a_crowd_of_names_is_not_told() {
+        let mut names = Names::default();
+        let mut told = |name: &str| {
+            let line = Line::new(What::Send, Source::Client(name), "");
+            Told::new(Time::ZERO, &line, "", facts(), &mut names).is_some()
         };
-        assert!(told(&"n".repeat(22)).is_some() && told(&"n".repeat(23)).is_none());
+        assert!((0..Names::MOST).all(|n| told(&format!("s{n}"))) && !told("one more"));
+        assert!(told("s0"));
     }
 }

@@ -14,9 +14,10 @@ use std::time::Duration;
 use crate::clock::Time;
 use crate::dispatcher::{Note, Party, Report};
 use crate::log::{
-    Details, Format, Line, Said, header, print, remark, with_moment, with_note, with_report,
+    Details, Format, Line, header, print, remark, with_moment, with_note, with_report,
 };
 use crate::wire::{Events, MAX_EVENTS, Moments};
+use crate::words::Said;
 use clocks::Clocks;
 
 /// The most bytes of kept lines.

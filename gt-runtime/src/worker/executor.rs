@@ -36,12 +36,13 @@ use super::table::{Outcome, Table};
 use crate::capture::Capture;
 use crate::clock::{self, Time};
 use crate::ids::SessionId;
-use crate::log::{Facts, Line, Log, Source, What};
+use crate::log::{Line, Log, Source, What};
 use crate::modifier::{self, Place};
 use crate::profile::{self, Phase};
 use crate::spans::Origin;
 use crate::tier::PlanConfig;
 use crate::wire::{Counts, Doing, FromWorker, Order, RESERVED};
+use crate::words::Facts;
 
 /// How often the memory of values is measured.
 const MEASURE_EVERY: Duration = Duration::from_millis(100);
@@ -248,7 +249,7 @@ impl Executor {
             (Order::Launch { bindings, .. }, Some(template)) => {
                 if self.replay(session, template, bindings, &task.inputs, out) {
                     let nanos = since(began);
-                    self.log_launch(&task, template, bindings, nanos);
+                    self.log_launch(&task, (template, bindings), (began, nanos));
                     self.profile_launch(template, nanos);
                     template.plan.took(nanos);
                     let n_instrs = template.footprint.n_instrs as u64;
@@ -333,8 +334,9 @@ impl Executor {
         if let (Ok((_, bytes)), true) = (&download, self.log.is_on()) {
             let line = Line::new(What::Execute, Source::Worker(&self.name), "Download");
             let line = Line { of: Some((session, 0)), ..line.bytes(*bytes) };
-            let took = clock::now().saturating_sub(began);
-            self.log.tell(&line.took(took), "Download", Facts::value(request, question.value));
+            let now = clock::now();
+            let line = line.took(now.saturating_sub(began));
+            self.log.tell(now, &line, "Download", Facts::value(request, question.value));
         }
         let download = match download.map(|(download, _)| download) {
             Ok(Download::Here(data)) if !self.device.reads.has(question.owner) => {
@@ -398,12 +400,19 @@ impl Executor {
 
     /// Writes a launch that ran as a plan into the log, and on request the instructions that it
     /// stands for.
-    fn log_launch(&self, task: &Task, defined: &Definition, bindings: &Bindings, nanos: u64) {
+    fn log_launch(
+        &self,
+        task: &Task,
+        (defined, bindings): (&Definition, &Bindings),
+        (began, nanos): (Time, u64),
+    ) {
         if !self.log.is_on() {
             return;
         }
         let facts = Facts::plan(task.session, task.seq, defined.footprint.n_instrs);
-        self.log.tell(&self.line_of(task, "Launch", nanos), "Launch", facts);
+        let (end, line) =
+            (began + Duration::from_nanos(nanos), self.line_of(task, "Launch", nanos));
+        self.log.tell(end, &line, "Launch", facts);
         if self.log.has_instructions()
             && let (Some(mut entry), Ok(tape)) =
                 (self.log.entry(), expand(&defined.template, bindings))

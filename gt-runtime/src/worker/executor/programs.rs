@@ -91,7 +91,7 @@ impl Executor {
 fn log_plan(log: &Log, worker: &str, session: SessionId, began: Option<Time>, plan: &Planned) {
     let took = Duration::from_nanos(plan.nanos);
     let ago = began.map_or(Duration::ZERO, |at| clock::now().saturating_sub(at + took));
-    let line = Line { ago, ..Line::new(What::Compile, Source::Worker(&worker), "Plan").took(took) };
+    let line = Line { ago, ..Line::new(What::Compile, Source::Worker(worker), "Plan").took(took) };
     let Planned { instructions, kernels, cached, failed, .. } = plan;
     let found = if *cached { " found on disk" } else { "" };
     let made = failed.as_deref().map_or_else(|| format!("{kernels} kernels{found}"), str::to_owned);

@@ -232,7 +232,7 @@ impl Told<'_> {
     }
 
     fn line(&self, what: What, began: Time) -> Line<'_> {
-        let line = Line::new(what, Source::Worker(&self.worker), "Upload");
+        let line = Line::new(what, Source::Worker(self.worker), "Upload");
         line.took(clock::now().saturating_sub(began)).of(self.of.0, self.of.1)
     }
 

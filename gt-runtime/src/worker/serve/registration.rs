@@ -183,7 +183,7 @@ impl<'a> Registration<'a> {
         let config = &self.parts.worker.config;
         watch(&format!("{REGISTERED} {} as {name}", config.address));
         let details = format_args!("{REGISTERED} {}", config.address);
-        config.log.line(What::Connect, Source::Worker(&name), "Welcome", 0, details);
+        config.log.line(What::Connect, Source::Worker(name), "Welcome", 0, details);
         self.opened = true;
         let name = Identity::here(config.name.clone()).known_as(name);
         locked(self.parts.executor).set_name(&name);

@@ -1,31 +1,36 @@
-//! What the log says of messages: a command, a size and details. What comes with every step has
-//! numbers for details ([`Facts`]), all other messages a text.
+//! What logs and traces say of messages: a command, a size and details. What comes with every step
+//! has numbers for details ([`Facts`]), all other messages a text.
+
+mod facts;
 
 use std::time::Duration;
 
 use gt_ir::{Tape, ValueId};
 
-use super::facts::{Fact, Facts, Of};
 use crate::ids::{RequestId, SessionId};
 use crate::wire::{
     Chunk, FromClient, FromWorker, Message, Moments, Order, Parcel, Performance, Planned, ToClient,
     ToWorker,
 };
+use facts::{Fact, Of};
+pub(crate) use facts::{Facts, Part, put};
 
 /// A message as a line of the log.
+#[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Words {
-    pub(super) command: &'static str,
-    pub(super) size: u64,
+    pub(crate) command: &'static str,
+    pub(crate) size: u64,
     /// The session that the message names, and the number of its segment or 0.
-    pub(super) of: Option<(SessionId, u64)>,
+    pub(crate) of: Option<(SessionId, u64)>,
     /// How long it took, if it reports work.
-    pub(super) took: Duration,
+    pub(crate) took: Duration,
     /// The bytes that values take on the worker, if it says so.
-    pub(super) live: u64,
+    pub(crate) live: u64,
     pub(crate) details: Said,
 }
 
 /// The details of a message.
+#[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Said {
     Facts(Facts),
     Text(String),
@@ -62,7 +67,7 @@ impl From<String> for Said {
 }
 
 /// The words for a message.
-pub(super) fn describe(message: &Message) -> Words {
+pub(crate) fn describe(message: &Message) -> Words {
     let size = message.chunk().map_or(0, |chunk| chunk.bytes.len() as u64);
     let (command, details) = match message {
         Message::FromClient(message) => from_client(message),

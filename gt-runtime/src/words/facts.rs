@@ -64,7 +64,7 @@ impl Facts {
     }
 
     /// Adds the text.
-    pub(super) fn put(&self, to: &mut String) {
+    pub(crate) fn put(&self, to: &mut String) {
         self.of.put(to);
         self.fact.put(to);
     }
@@ -135,14 +135,14 @@ impl fmt::Display for Facts {
 }
 
 /// A part of a text.
-pub(super) enum Part<'a> {
+pub(crate) enum Part<'a> {
     P(&'a str),
     N(u64),
 }
 
 /// Adds parts to a text, many times faster than a format string.
 #[inline]
-pub(super) fn put(to: &mut String, parts: &[Part<'_>]) {
+pub(crate) fn put(to: &mut String, parts: &[Part<'_>]) {
     for part in parts {
         match part {
             P(text) => to.push_str(text),
