@@ -352,6 +352,8 @@ unary {
     "abs"         = Abs,         ty::arithmetic, Rule(g::abs);
     /// e to the power x.
     "exp"         = Exp,         ty::float,      Rule(g::exp) => Weight(16), Full;
+    /// 2 to the power x, exact for whole numbers.
+    "exp2"        = Exp2,        ty::float,      Rule(g::exp2) => Weight(16), Full;
     /// The natural logarithm of x.
     "log"         = Log,         ty::float,      Rule(g::log) => Weight(16), Full;
     /// The square root of x.
@@ -576,8 +578,6 @@ derived {
     "log2"        = Log2,        Pointwise, Exactly(1), ty::float,      Through,          Derived(activation::log2) => Full;
     /// The logarithm of x to base 10.
     "log10"       = Log10,       Pointwise, Exactly(1), ty::float,      Through,          Derived(activation::log10) => Full;
-    /// 2 to the power x.
-    "exp2"        = Exp2,        Pointwise, Exactly(1), ty::float,      Through,          Derived(activation::exp2) => Full;
     /// x * sigmoid(x) (Elfwing, Uchibe and Doya 2018).
     "silu"        = Silu,        Pointwise, Exactly(1), ty::float,      Through,          Derived(activation::silu);
     /// log(1 + exp(x)), computed without overflow.

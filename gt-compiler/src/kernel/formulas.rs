@@ -14,6 +14,17 @@ pub(super) const MINUS_LN_2: [f32; 2] = [-0.693_145_75, -1.428_606_8e-6];
 /// multiples of pi/2.
 pub(super) const TRIG_LIMIT: f32 = 70_000.0;
 
+/// The coefficients of `(2^r - 1) / r` for `r` within a half: those of `exp` times powers of ln 2.
+const EXP2: [f32; 7] = [
+    1.526_156_8e-5,
+    1.544_960_8e-4,
+    1.333_360_2e-3,
+    9.618_087e-3,
+    5.550_411e-2,
+    0.240_226_5,
+    std::f32::consts::LN_2,
+];
+
 /// Quotients up to here are found by [`Formulas::fmod_reduced`]; below 2^22, which is what rounding
 /// by addition takes.
 pub(super) const FMOD_LIMIT: f32 = 4_000_000.0;
@@ -145,6 +156,17 @@ pub(super) trait Formulas {
         let p = self.fma(p, square, r);
         let one = self.f32(1.0);
         let p = self.fadd(p, one);
+        self.scale(p, n, nf)
+    }
+
+    /// The powers of 2 are exact: the remainder after the nearest whole number is 0 for them.
+    fn exp2(&mut self, x: Self::V) -> Self::V {
+        let x = self.clamp(x, -151.0, 129.0);
+        let (n, nf) = self.nearest_multiple(x, 1.0);
+        let r = self.fsub(x, nf);
+        let p = self.poly(r, &EXP2);
+        let one = self.f32(1.0);
+        let p = self.fma(p, r, one);
         self.scale(p, n, nf)
     }
 

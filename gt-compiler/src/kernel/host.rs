@@ -5,6 +5,7 @@
 #[repr(C)]
 pub(super) struct Host {
     exp: extern "C" fn(f64) -> f64,
+    exp2: extern "C" fn(f64) -> f64,
     log: extern "C" fn(f64) -> f64,
     sin: extern "C" fn(f64) -> f64,
     cos: extern "C" fn(f64) -> f64,
@@ -24,6 +25,7 @@ pub(super) struct Host {
 
 pub(super) static HOST: Host = Host {
     exp,
+    exp2,
     log,
     sin,
     cos,
@@ -45,6 +47,7 @@ pub(super) static HOST: Host = Host {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Function {
     Exp,
+    Exp2,
     Log,
     Sin,
     Cos,
@@ -71,6 +74,9 @@ impl Function {
 
 extern "C" fn exp(x: f64) -> f64 {
     x.exp()
+}
+extern "C" fn exp2(x: f64) -> f64 {
+    x.exp2()
 }
 extern "C" fn log(x: f64) -> f64 {
     x.ln()

@@ -127,7 +127,13 @@ impl Lanes<'_, '_> {
             Unary::Neg => self.b.ins().ineg(a),
             Unary::Abs => self.b.ins().iabs(a),
             Unary::Sqrt if float => self.b.ins().sqrt(a),
-            Unary::Exp | Unary::Log | Unary::Sin | Unary::Cos | Unary::Tanh | Unary::Erf
+            Unary::Exp
+            | Unary::Exp2
+            | Unary::Log
+            | Unary::Sin
+            | Unary::Cos
+            | Unary::Tanh
+            | Unary::Erf
                 if float =>
             {
                 match scalar_type(dtype) {
@@ -136,6 +142,7 @@ impl Lanes<'_, '_> {
                 }
             }
             Unary::Exp
+            | Unary::Exp2
             | Unary::Log
             | Unary::Sqrt
             | Unary::Sin
@@ -150,6 +157,7 @@ impl Lanes<'_, '_> {
     fn elementary(&mut self, op: Unary, a: Value) -> Option<Value> {
         Some(match op {
             Unary::Exp => self.exp(a),
+            Unary::Exp2 => self.exp2(a),
             Unary::Log => self.log(a),
             Unary::Tanh => self.tanh(a),
             Unary::Erf => self.erf(a),
@@ -255,6 +263,7 @@ impl Lanes<'_, '_> {
 pub(super) fn f64_function(op: Unary) -> Option<host::Function> {
     Some(match op {
         Unary::Exp => host::Function::Exp,
+        Unary::Exp2 => host::Function::Exp2,
         Unary::Log => host::Function::Log,
         Unary::Sin => host::Function::Sin,
         Unary::Cos => host::Function::Cos,

@@ -108,6 +108,7 @@ const FUNCTIONS: &[Unary] = &[
     Unary::Log,
     Unary::Sqrt,
     Unary::Tanh,
+    Unary::Exp2,
     Unary::Erf,
     Unary::Sin,
     Unary::Cos,

@@ -210,6 +210,7 @@ fn unary(op: Unary, x: &Tensor) -> Made {
         Unary::Neg => x.f_neg()?,
         Unary::Abs => x.f_abs()?,
         Unary::Exp => x.f_exp()?,
+        Unary::Exp2 => wide(x, Tensor::f_exp2)?,
         Unary::Log => x.f_log()?,
         Unary::Sqrt => x.f_sqrt()?,
         Unary::Sin => x.f_sin()?,

@@ -44,8 +44,9 @@ fn worst(op: Op, exact: Exact) -> (f64, f32, f32) {
 
 #[test]
 fn elementary_functions_are_accurate() {
-    let functions: [(Op, Exact); 6] = [
+    let functions: [(Op, Exact); 7] = [
         (Op::Exp, f64::exp),
+        (Op::Exp2, f64::exp2),
         (Op::Log, f64::ln),
         (Op::Tanh, f64::tanh),
         (Op::Erf, libm::erf),
@@ -56,6 +57,17 @@ fn elementary_functions_are_accurate() {
         let (distance, x, y) = worst(op, exact);
         assert!(distance <= 2.0, "{op}: {distance:.2} ulp at {x:e}, which gives {y:e}");
     }
+}
+
+#[test]
+fn whole_powers_of_two_are_exact() {
+    let mut engine = native(1);
+    let x: Vec<f32> = (-160..=130).map(|n| n as f32).collect();
+    let exact: Vec<f32> = x.iter().map(|n| n.exp2()).collect();
+    let shape = Shape::new(&[x.len()]).unwrap();
+    let value = engine.upload(&HostTensor::from_vec(x, shape).unwrap()).unwrap();
+    let y = engine.execute(&Op::Exp2, &[Arg::Value(&value)]).unwrap();
+    assert_eq!(engine.download(&y).unwrap().to_vec::<f32>().unwrap(), exact);
 }
 
 #[test]

@@ -64,7 +64,6 @@ pub(crate) fn own(
         Op::Sign => x.f_sign()?,
         Op::Log2 => wide(x, ty)?.f_log2()?.f_to_kind(kind)?,
         Op::Log10 => wide(x, ty)?.f_log10()?.f_to_kind(kind)?,
-        Op::Exp2 => wide(x, ty)?.f_exp2()?.f_to_kind(kind)?,
         Op::Floor => x.f_floor()?,
         Op::Ceil => x.f_ceil()?,
         Op::Trunc => x.f_trunc()?,

@@ -102,6 +102,7 @@ fn unary(op: Unary, x: &Array, out: Type) -> Result<Array, EvalError> {
         Unary::Neg => number(out, x, |x| -x, i64::wrapping_neg),
         Unary::Abs => number(out, x, f64::abs, i64::wrapping_abs),
         Unary::Exp => float(out, x, libm::exp),
+        Unary::Exp2 => float(out, x, libm::exp2),
         Unary::Log => float(out, x, libm::log),
         Unary::Sqrt => float(out, x, f64::sqrt),
         Unary::Sin => float(out, x, libm::sin),

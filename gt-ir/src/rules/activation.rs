@@ -74,13 +74,6 @@ fn log_to(e: &mut dyn Emit, ins: &[Operand], ln_base: f64) -> Emitted {
     e.cast(y, dtype)
 }
 
-/// By `pow`: `exp(x log 2)` would multiply the rounding of the product by its size.
-pub(crate) fn exp2(e: &mut dyn Emit, _: &Op, ins: &[Operand]) -> Emitted {
-    let (x, dtype) = float(e, ins[0])?;
-    let y = e.pow(2.0, x)?;
-    e.cast(y, dtype)
-}
-
 /// x sigmoid(x).
 pub(crate) fn silu(e: &mut dyn Emit, _: &Op, ins: &[Operand]) -> Emitted {
     let (x, dtype) = float(e, ins[0])?;

@@ -89,6 +89,7 @@ static F off(F x, unsigned units) {
     return x;
 }
 #define expf(x) off(expf(x), 2)
+#define exp2f(x) off(exp2f(x), 2)
 #define logf(x) off(logf(x), 1)
 #define sinf(x) off(sinf(x), 2)
 #define cosf(x) off(cosf(x), 2)
@@ -96,6 +97,7 @@ static F off(F x, unsigned units) {
 #define erff(x) off(erff(x), 2)
 #define powf(x, y) off(powf(x, y), 4)
 #define exp(x) off(exp(x), 1)
+#define exp2(x) off(exp2(x), 1)
 #define log(x) off(log(x), 1)
 #define sin(x) off(sin(x), 2)
 #define cos(x) off(cos(x), 2)

@@ -44,6 +44,7 @@ pub(super) fn unary(op: Unary, dtype: DType, a: &str) -> String {
         Unary::Neg if dtype != DType::Bool => format!("wrap_sub(0, {a})"),
         Unary::Abs if dtype != DType::Bool => format!("wrap_abs({a})"),
         Unary::Exp if float => function("exp"),
+        Unary::Exp2 if float => function("exp2"),
         Unary::Log if float => function("log"),
         Unary::Sqrt if float => function("sqrt"),
         Unary::Sin if float => function("sin"),
@@ -53,6 +54,7 @@ pub(super) fn unary(op: Unary, dtype: DType, a: &str) -> String {
         Unary::Neg
         | Unary::Abs
         | Unary::Exp
+        | Unary::Exp2
         | Unary::Log
         | Unary::Sqrt
         | Unary::Sin

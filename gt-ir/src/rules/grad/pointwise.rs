@@ -73,6 +73,14 @@ pub(crate) fn tanh(cx: &mut Vjp<'_>) -> Out {
     })
 }
 
+/// d 2^x = 2^x ln 2.
+pub(crate) fn exp2(cx: &mut Vjp<'_>) -> Out {
+    one(cx, |cx, _| {
+        let slope = cx.e.mul(cx.output, std::f64::consts::LN_2)?;
+        cx.e.mul(cx.grad, slope)
+    })
+}
+
 /// d erf = 2 / sqrt(pi) * exp(-x^2).
 pub(crate) fn erf(cx: &mut Vjp<'_>) -> Out {
     one(cx, |cx, x| {

@@ -37,12 +37,14 @@ impl Function {
             Unary::Abs => self.make(IABS, &[a]),
             Unary::Sqrt if float => self.make(SQRT, &[a]),
             Unary::Exp if float => self.exp(a),
+            Unary::Exp2 if float => self.exp2(a),
             Unary::Log if float => self.log(a),
             Unary::Tanh if float => self.tanh(a),
             Unary::Erf if float => self.erf(a),
             Unary::Sin if float => self.trig(Trig::Sin, a),
             Unary::Cos if float => self.trig(Trig::Cos, a),
             Unary::Exp
+            | Unary::Exp2
             | Unary::Log
             | Unary::Sqrt
             | Unary::Sin
