@@ -44,10 +44,14 @@ pub(crate) fn product(op: &Op, ins: &[OperandType], out: &Type) -> Result {
 }
 
 /// Pointwise, and linear in the first operand. A divisor that is a tensor may have zeros, and there
-/// the quotients of addends are infinities of both signs, whose sum is NaN.
+/// the quotients of addends are infinities of both signs, whose sum is NaN. A literal may be zero.
 pub(crate) fn quotient(op: &Op, ins: &[OperandType], out: &Type) -> Result {
-    let by_tensor = matches!(ins.get(1), Some(OperandType::Tensor(_)));
-    let linear = if by_tensor { Linear::No } else { Linear::First };
+    let may_be_zero = match ins.get(1) {
+        Some(OperandType::Tensor(_)) => true,
+        Some(OperandType::Scalar(by)) => by.as_f64() == 0.0,
+        None => false,
+    };
+    let linear = if may_be_zero { Linear::No } else { Linear::First };
     Some(Factors { linear, ..aligned(op, ins, out)? })
 }
 
