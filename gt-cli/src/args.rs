@@ -526,8 +526,8 @@ New programs of a user who has used the time for compiling wait; those that are 
 Ctrl-C ends the server at once, and its programs and workers are told. SIGTERM lets it take no new
 programs and waits for those that run, for the time of --drain; a second signal ends it at once.
 
-Exit status: 0 if its programs had ended in time after SIGTERM, 1 if it cannot listen or its sockets
-fail, 130 after Ctrl-C or a second signal.
+Exit status: 0 if its programs had ended in time after SIGTERM, 1 if they had not, if it cannot
+listen or if its sockets fail, 130 after Ctrl-C or a second signal.
 
 Metrics are not encrypted, and everyone who can reach the port can read them: names of programs and
 hosts, and numbers, but no values. /healthz is 200 while the server answers, /readyz while it has a
@@ -583,7 +583,8 @@ const WORKER_EXAMPLES: &str = "\
 With several devices, each device gets a process of its own, which carries the device's name. This
 process starts, supervises and ends them. A process that dies is started again, first after half a
 second, then after longer times. It is not started again after six deaths in a row, or if it cannot
-start working. Exit status: 0 if the server ended, 1 if a worker failed for good, 130 after Ctrl-C.
+start working. Exit status: 0 if the server ended or after SIGTERM, 1 if a worker failed for good,
+130 after Ctrl-C.
 
 Examples:
   gt-cli worker --connect localhost:12345

@@ -7,7 +7,7 @@ use crate::metrics;
 use crate::news::{news, tell};
 use crate::signals::Interrupt;
 use crate::supervise::{end_with_supervisor, supervise};
-use anyhow::{Context, Error, Result, bail};
+use anyhow::{Context, Error, Result, bail, ensure};
 use gt_compiler::NativeConfig;
 use gt_runtime::choice::{Begun, Choice, Devices};
 use gt_runtime::dispatcher::Config;
@@ -51,12 +51,17 @@ pub(crate) fn server(args: &ServerArgs, json: bool) -> Result<()> {
         let join = format!("workers join with: gt-cli worker --connect {address}");
         news(json, &format!("listening at {address}\n{join}{metrics}"));
     }
-    server.run(|line| tell(json, line))?;
+    let n_cut_off = server.run(|line| tell(json, line))?;
     if interrupt.asked() {
-        Err(Interrupted("the server was stopped; its clients and workers were told").into())
-    } else {
-        Ok(())
+        return Err(Interrupted("the server was stopped; its clients and workers were told").into());
     }
+    ensure!(
+        n_cut_off == 0,
+        "{n_cut_off} {} not ended within the time of --drain, and {} told",
+        if n_cut_off == 1 { "program had" } else { "programs had" },
+        if n_cut_off == 1 { "was" } else { "were" }
+    );
+    Ok(())
 }
 
 pub(crate) fn worker(args: &WorkerArgs, json: bool) -> Result<()> {
@@ -90,9 +95,17 @@ fn work(args: &WorkerArgs, address: &Address, choice: &Choice, json: bool) -> Re
     if args.one_of.is_some() {
         end_with_supervisor(worker.shutdown());
     }
-    let _interrupt = Interrupt::watch(move || shutdown.shut_down(STOPPED))?;
+    // SIGTERM is how services are stopped, so it is no failure.
+    let again = shutdown.clone();
+    let interrupt =
+        Interrupt::watch_or(move || shutdown.shut_down(STOPPED), move || again.shut_down(STOPPED))?;
+    const SAID: &str = "the worker was stopped; the server was told";
     match worker.serve(engine, |line| tell(json, line))? {
-        Stopped::ShutDown(_) => bail!(Interrupted("the worker was stopped; the server was told")),
+        Stopped::ShutDown(_) if interrupt.asked() => bail!(Interrupted(SAID)),
+        Stopped::ShutDown(_) => {
+            tell(json, SAID);
+            Ok(())
+        }
         Stopped::Server(reason) => {
             tell(json, &format!("the server at {address} ended: {reason}"));
             Ok(())

@@ -241,7 +241,7 @@ pub(crate) fn with_report(report: &Report, write: impl FnOnce(&Line<'_>, fmt::Ar
         Report::SessionOpened(session, _) => (What::Connect, "Session", Some((*session, 0))),
         Report::SessionClosed(session, ..) => (What::Disconnect, "Session", Some((*session, 0))),
         Report::WorkerJoined(..) => (What::Connect, "Worker", None),
-        Report::WorkerLost(..) => (What::Disconnect, "Worker", None),
+        Report::WorkerLost(..) | Report::WorkerLeft(..) => (What::Disconnect, "Worker", None),
         Report::Refused(..) => (What::Error, "Refused", None),
     };
     let line = Line { of, ..Line::new(what, Source::Dispatcher, command) };

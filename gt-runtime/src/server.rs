@@ -160,19 +160,21 @@ impl Server {
         Observer::new(self.questions.clone(), self.shutdown.waker().clone())
     }
 
-    /// Serves until it is told to end. `watch` receives lines for users.
+    /// Serves until it is told to end. `watch` receives lines for users. Returns the number of
+    /// sessions that it cut off.
     ///
     /// # Errors
     /// The sockets failed.
-    pub fn run(mut self, mut watch: impl FnMut(&str)) -> Result<(), SocketError> {
+    pub fn run(mut self, mut watch: impl FnMut(&str)) -> Result<usize, SocketError> {
         loop {
             let more = self.receive(&mut watch)?;
             match self.shutdown.asked() {
-                Some(Manner::Silently) => return Ok(()),
+                Some(Manner::Silently) => return Ok(self.dispatcher.n_sessions()),
                 Some(Manner::Politely(reason)) => {
-                    self.handle(Event::Shutdown { reason: reason.clone() }, &mut watch)?;
-                    self.lives.finish(clock::now(), &reason);
-                    return self.farewell();
+                    let n = self.dispatcher.n_sessions();
+                    self.handle(Event::Shutdown { reason }, &mut watch)?;
+                    self.lines.flush(clock::now(), &mut watch);
+                    return self.farewell().map(|()| n);
                 }
                 None => self.drain(&mut watch)?,
             }
@@ -383,7 +385,7 @@ fn kind(report: &Report) -> Kind {
     match report {
         Report::SessionOpened(..) => Kind::Opened,
         Report::SessionClosed(..) => Kind::Closed,
-        Report::WorkerJoined(..) | Report::WorkerLost(..) => Kind::Worker,
+        Report::WorkerJoined(..) | Report::WorkerLost(..) | Report::WorkerLeft(..) => Kind::Worker,
         Report::Refused(..) => Kind::Refused,
     }
 }

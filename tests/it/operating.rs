@@ -179,6 +179,48 @@ fn a_server_that_gets_sigterm_waits_for_its_programs_and_takes_no_new_ones() {
 }
 
 #[test]
+fn a_server_that_cuts_programs_off_says_so_by_its_status_and_in_its_log() {
+    let folder = Folder::new("cut-off");
+    let log = folder.path("server.log");
+    let words = ["server", "-p", "0", "--drain", "1", "--log-file", &log];
+    let mut server = Process::start("gt-cli", &words);
+    let address = server.until("listening at").replace("listening at ", "");
+    let mut worker = Process::start("gt-cli", &["worker", "--connect", address.trim()]);
+    server.until("worker w1 (");
+    let words = ["--json", "--epochs", "100000", "--connect", address.trim()];
+    let mut program = Process::start(DIGITS, &words);
+    program.until("\"epoch\":1");
+    server.signal("-TERM");
+    server.until("session s1 of digits");
+    let (status, said) = server.finish().bad();
+    assert!(status == Some(1) && said.contains("1 program had not ended within"), "{said}");
+    drop((worker.until("the server at"), program.finish().bad()));
+    let log = std::fs::read_to_string(log).unwrap();
+    for (event, what) in [("CONNECT", "session s1"), ("CONNECT", "worker w1")] {
+        for event in [format!("| {event} "), format!("| DIS{event} ")] {
+            let has = |line: &str| line.contains(&event) && line.contains(what);
+            assert_eq!(log.lines().filter(|line| has(line)).count(), 1, "{event} {what}: {log}");
+        }
+    }
+}
+
+#[test]
+fn a_worker_that_is_stopped_as_a_service_is_ends_well_and_leaves_its_profile() {
+    let folder = Folder::new("service");
+    let file = folder.path("worker.json");
+    let cluster = Cluster::start(0);
+    let words = ["worker", "--connect", &cluster.address];
+    let mut worker = Process::start_with("gt-cli", &words, &[("GT_PROFILE", &file)]);
+    worker.until("registered");
+    let _program = trains(&cluster);
+    worker.signal("-TERM");
+    let said = worker.finish();
+    assert!(said.status.success() && said.stderr.contains("the profile is in"), "{said:#?}");
+    let lines = run("gt-cli", &["profile", &file]).good();
+    assert!(lines.contains("examples/digits"), "{lines}");
+}
+
+#[test]
 fn a_second_signal_ends_a_server_at_once() {
     let cluster = Cluster::start(1);
     let _program = trains(&cluster);

@@ -145,7 +145,7 @@ impl Hub {
         })?;
         let (shutdown, observer) = (server.shutdown(), server.observer());
         let address = server.address().clone();
-        let serve = move || server.run(|line| tell(json, &mark(json, line)));
+        let serve = move || server.run(|line| tell(json, &mark(json, line))).map(drop);
         let thread = std::thread::Builder::new().name("gt-server".into()).spawn(serve)?;
         tell(json, &mark(json, &format!("listening at {address}")));
         Ok(Hub { address, shutdown, observer, thread })

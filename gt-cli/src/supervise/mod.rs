@@ -34,11 +34,14 @@ const KILL_AFTER: Duration = Duration::from_secs(15);
 /// Runs a worker on each device until all have ended.
 pub(crate) fn supervise(args: &WorkerArgs, choice: &Choice, json: bool) -> Result<()> {
     let (tell, events) = channel();
-    let asked = tell.clone();
-    let interrupt = Interrupt::watch(move || {
-        // An error means that the supervisor has ended.
-        let _ = asked.send(Event::Interrupt);
-    })?;
+    let stop = |tell: Sender<Event>| {
+        move || {
+            // An error means that the supervisor has ended.
+            let _ = tell.send(Event::Interrupt);
+        }
+    };
+    // SIGTERM is how services are stopped, so it is no failure.
+    let interrupt = Interrupt::watch_or(stop(tell.clone()), stop(tell.clone()))?;
     let children = (0..choice.devices.len()).map(|n| Child::new(args, choice, n, json)).collect();
     let mut supervisor = Supervisor { children, tell, json, stopping: None };
     let ran = supervisor.run(&events);

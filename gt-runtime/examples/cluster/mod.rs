@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub(crate) fn serves(words: &[&str]) -> bool {
     match words {
         ["server", port] => {
-            Server::bind(ServerConfig::local(port.parse().unwrap())).unwrap().run(|_| ()).unwrap()
+            Server::bind(ServerConfig::local(port.parse().unwrap())).unwrap().run(|_| ()).unwrap();
         }
         ["worker", address] => work(WorkerConfig::new(address.parse().unwrap())),
         ["worker", address, listen, exposure] => {

@@ -63,6 +63,8 @@ pub enum Report {
     WorkerJoined(WorkerId, Identity, Capacity),
     /// A worker was lost for this reason.
     WorkerLost(WorkerId, Identity, String),
+    /// The server sent a worker away, for this reason.
+    WorkerLeft(WorkerId, Identity, String),
     /// A peer was refused for this reason.
     Refused(PeerId, String),
 }
@@ -85,6 +87,9 @@ impl fmt::Display for Report {
             }
             Report::WorkerLost(worker, who, why) => {
                 write!(f, "worker {} lost: {why}", who.known_as(worker))
+            }
+            Report::WorkerLeft(worker, who, why) => {
+                write!(f, "worker {} left: {why}", who.known_as(worker))
             }
             Report::Refused(peer, why) => write!(f, "{peer} refused: {why}"),
         }

@@ -9,7 +9,7 @@
 use super::budget::Budget;
 use super::party::{Owed, Party, Peer, Worker};
 use super::session::Session;
-use super::{Action, Config, Event, Note, Way};
+use super::{Action, Config, Event, Note, Report, Way};
 use crate::clock::Time;
 use crate::connection::Incoming;
 use crate::ids::{Incarnation, PeerId, SessionId, WorkerId};
@@ -170,6 +170,17 @@ impl Dispatcher {
             let bye = known.connection.close(reason.to_owned());
             self.out.push(Action::Send(peer, bye));
             self.out.push(Action::Forget(peer));
+            let (who, why) = (known.identity.clone(), reason.to_owned());
+            let is_registered = |id| self.workers.get(id).is_some_and(|w| w.capacity.is_some());
+            match known.party {
+                Party::Session(id) => {
+                    self.out.push(Action::Report(Report::SessionClosed(id, who, why)));
+                }
+                Party::Worker(id) if is_registered(&id) => {
+                    self.out.push(Action::Report(Report::WorkerLeft(id, who, why)));
+                }
+                Party::Worker(_) => {}
+            }
         }
         *self = Dispatcher {
             over: true,

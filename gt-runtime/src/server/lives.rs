@@ -43,16 +43,11 @@ impl Lives {
                 self.begin(now, party, life(party), who);
             }
             Report::SessionClosed(id, _, why) => self.end(spans, now, Party::Session(*id), why),
-            Report::WorkerLost(id, _, why) => self.end(spans, now, Party::Worker(*id), why),
+            Report::WorkerLost(id, _, why) | Report::WorkerLeft(id, _, why) => {
+                self.end(spans, now, Party::Worker(*id), why);
+            }
             Report::Refused(..) => {}
         }
-    }
-
-    /// The server ends for a reason, and with it all that are there.
-    pub(super) fn finish(&mut self, now: Time, why: &str) {
-        let Some(spans) = self.spans else { return };
-        let parties: Vec<Party> = self.open.keys().copied().collect();
-        parties.into_iter().for_each(|party| self.end(spans, now, party, why));
     }
 
     fn begin(&mut self, now: Time, party: Party, life: Option<Incarnation>, who: &Identity) {

@@ -23,6 +23,7 @@ use super::wanted::Wanted;
 use crate::connection::ConnectionConfig;
 use crate::log::Log;
 use crate::machine::Machine;
+use crate::profile;
 use crate::shutdown::Shutdown;
 use crate::slot::Slot;
 use crate::tier::PlanConfig;
@@ -145,6 +146,7 @@ impl Worker {
         engine: Box<dyn Engine>,
         mut watch: impl FnMut(&str),
     ) -> Result<Stopped, WorkerError> {
+        profile::from_environment();
         let info = engine.info();
         let (plans, log) = (self.config.plans, self.config.log.clone());
         let (orders, told) = (Arc::new(Jobs::new()), Arc::new(Fifo::new()));

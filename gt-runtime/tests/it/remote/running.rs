@@ -35,8 +35,9 @@ pub(super) fn server_with(config: ServerConfig) -> Running {
     let server = Server::bind(config).unwrap();
     let (address, shutdown) = (server.address().clone(), server.shutdown());
     let (say, lines) = channel();
-    let thread =
-        thread::spawn(move || server.run(|line| say.send(line.to_owned()).unwrap_or(())).unwrap());
+    let thread = thread::spawn(move || {
+        server.run(|line| say.send(line.to_owned()).unwrap_or(())).unwrap();
+    });
     Running { address, shutdown, lines, thread }
 }
 
