@@ -51,7 +51,7 @@ pub(crate) struct Note {
     /// The gradient rule of the result, if it is not the op's, and what that goes to.
     pub(crate) rule: Option<(Arc<dyn Rule>, Vec<DynTensor>)>,
     /// Where it stands.
-    loc: Loc,
+    pub(crate) loc: Loc,
     /// The signals that it was recorded under.
     scopes: Option<Arc<[Open]>>,
 }

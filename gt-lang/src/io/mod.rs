@@ -1,6 +1,6 @@
 //! Files: safetensors, npy and npz, csv, PyTorch's `.pth`, `llama.cpp`'s GGUF, images in
 //! the formats of MNIST and CIFAR, and checkpoints of whole training runs. Behind features of these
-//! names, `audio`: WAV, `images`: PNG and JPEG, `parquet`: Parquet.
+//! names, `audio`: WAV, `images`: PNG and JPEG, `onnx`: functions as ONNX, `parquet`: Parquet.
 //!
 //! Guarantees: what is read is checked before it is believed: a file that is damaged, cut off or
 //! made to harm gives an error that names the file and what is wrong, never a panic, and no more
@@ -20,6 +20,8 @@ pub mod idx;
 pub mod image;
 mod mmap;
 pub mod npy;
+#[cfg(feature = "onnx")]
+pub mod onnx;
 #[cfg(feature = "parquet")]
 pub mod parquet;
 pub mod pth;
