@@ -112,6 +112,7 @@ pub const SUCCESSORS: &[(&str, &str)] = &[
 pub(crate) const OF_CHORES: &[&str] = &[
     "GT_BLESS",
     "GT_BUILD",
+    "GT_ONNX_CASES",
     "GT_OPINFO_PYTHON",
     "GT_PEERS_PYTHON",
     "GT_SEEDS",

@@ -35,6 +35,7 @@ fn build() -> PathBuf {
         ("otel", cfg!(feature = "otel")),
         ("audio", cfg!(feature = "audio")),
         ("images", cfg!(feature = "images")),
+        ("onnx", cfg!(feature = "onnx")),
         ("parquet", cfg!(feature = "parquet")),
         ("tokenizers", cfg!(feature = "tokenizers")),
     ];

@@ -16,6 +16,7 @@ mod egraph_page;
 mod gpu_bundle;
 mod guide;
 mod libtorch;
+mod onnx;
 mod opinfo;
 mod ops_page;
 mod pictures;
@@ -71,6 +72,9 @@ enum Chore {
     Bench(bench::BenchArgs),
     /// Compare GT with PyTorch on PyTorch's own samples of its operators
     Opinfo(opinfo::OpinfoArgs),
+    /// Run ONNX files of every row of the op table and of whole models by ONNX's evaluator, and
+    /// compare the results with GT's
+    Onnx,
     /// Let workers, clients and the server fail at random while programs train, and check their
     /// results
     Chaos {
@@ -118,13 +122,14 @@ fn run(chore: Chore) -> Result<()> {
         Chore::GpuBundle(args) => gpu_bundle::gpu_bundle(&args),
         Chore::Bench(args) => bench::bench(&args),
         Chore::Opinfo(args) => opinfo::opinfo(&args),
+        Chore::Onnx => onnx::onnx(),
         Chore::Chaos { seconds, seed } => chaos(seconds, seed),
         Chore::Fuzz { target, seconds } => fuzz(&target, seconds),
     }
 }
 
-/// The features of readers of other programs' data, which are off by default.
-pub(crate) const READERS: &str = "audio,images,parquet,tokenizers";
+/// The features of readers of other programs' data, and of ONNX, which are off by default.
+pub(crate) const READERS: &str = "audio,images,onnx,parquet,tokenizers";
 
 /// The whole check, cheapest parts first. Lints and documentation share the artefacts of `cargo
 /// check`, and the tests are built once. All crates are therefore compiled twice, without and with
@@ -132,7 +137,7 @@ pub(crate) const READERS: &str = "audio,images,parquet,tokenizers";
 /// all features, and without any. All tests are with the readers of other programs' data; the
 /// smallest GT and the dependent are without.
 fn test() -> Result<()> {
-    let steps: [(&str, &dyn Fn() -> Result<()>); 12] = [
+    let steps: [(&str, &dyn Fn() -> Result<()>); 13] = [
         ("format", &|| format(true)),
         ("house rules", &|| tidy::tidy(&root())),
         ("lints", &lints),
@@ -149,6 +154,7 @@ fn test() -> Result<()> {
             let all = cargo(&["test", "--workspace", "--features", READERS]);
             all.env("INSTA_UPDATE", "no").run()
         }),
+        ("onnx", &onnx::onnx),
         ("a dependent", &dependent),
         ("random programs", &|| {
             // Names the whole workspace, because a smaller choice has other features to build.

@@ -108,6 +108,12 @@ pub(crate) fn for_python() -> Result<PathBuf> {
     Ok(folder)
 }
 
+/// The folder of Python packages with ONNX and ONNX Runtime, for the version [`PYTHON`] of Python.
+/// It is fetched if it is missing. Wheels for other steps stay.
+pub(crate) fn for_onnx() -> Result<PathBuf> {
+    fetched(Kind::Onnx, Wheels::Keep)
+}
+
 /// A kind of installation. Each kind has its own folder, except that `CudaRun` extends the folder
 /// of `Cuda`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -117,6 +123,8 @@ enum Kind {
     CudaRun,
     /// PyTorch itself for the CPU, with the packages that its tests import.
     Python,
+    /// ONNX and ONNX Runtime, with the packages that they import.
+    Onnx,
 }
 
 /// Whether the wheels are kept after unpacking.
@@ -133,7 +141,7 @@ impl Wheels {
 }
 
 impl Kind {
-    const ALL: [Kind; 4] = [Kind::Cpu, Kind::Cuda, Kind::CudaRun, Kind::Python];
+    const ALL: [Kind; 5] = [Kind::Cpu, Kind::Cuda, Kind::CudaRun, Kind::Python, Kind::Onnx];
 
     fn of(args: &LibtorchArgs) -> Kind {
         match (args.cuda, args.run) {
@@ -149,6 +157,7 @@ impl Kind {
             Kind::Cpu => "cpu",
             Kind::Cuda | Kind::CudaRun => "cuda",
             Kind::Python => "python",
+            Kind::Onnx => "onnx",
         }
     }
 
@@ -161,7 +170,7 @@ impl Kind {
 
     fn build_line(self) -> String {
         match self {
-            Kind::Cpu | Kind::Python => "cargo build --features torch".into(),
+            Kind::Cpu | Kind::Python | Kind::Onnx => "cargo build --features torch".into(),
             Kind::Cuda | Kind::CudaRun => format!(
                 "LIBTORCH={} cargo build --features cuda",
                 root().join(CACHE).join(self.folder()).display()

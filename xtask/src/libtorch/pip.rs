@@ -74,7 +74,7 @@ fn download(wheel: &Wheel, store: &Path) -> Result<()> {
     let done = Step::new("python3", &["-m", "pip", "download", "--require-hashes", "--no-deps"])
         .args(&["--only-binary=:all:", "--no-cache-dir", "--disable-pip-version-check"])
         .args(&["--python-version", PYTHON, "--implementation", "cp"])
-        .args(&["--abi", &format!("cp{}", PYTHON.replace('.', ""))])
+        .args(&["--abi", &format!("cp{}", PYTHON.replace('.', "")), "--abi", "abi3"])
         .args(&["--platform", wheel.platform, "--dest", &store.to_string_lossy()])
         .args(&["--requirement", &requirements.to_string_lossy()])
         .env("TMPDIR", &incoming.to_string_lossy())

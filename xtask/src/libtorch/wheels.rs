@@ -82,14 +82,27 @@ mod pins {
     pub(super) const NVRTC: Wheel = wheel("nvidia-cuda-nvrtc", "13.0.88", "manylinux2010_x86_64", 90, "ad9b6d2ead2435f11cbb6868809d2adeeee302e9bb94bcf0539c7a40d80e8575");
     pub(super) const CRT: Wheel = wheel("nvidia-cuda-crt", "13.0.88", "manylinux2014_x86_64", 1, "2c8043c7c9e02492716426e9919fc78d2c5b3b2a7a768a88e952676b08aa55a4");
     pub(super) const CCCL: Wheel = wheel("nvidia-cuda-cccl", "13.0.85", "manylinux2014_x86_64", 3, "e0da7ad981f3a8aff08241b5bfc1af868742a63e2762f53a5171c492ef242649");
+    pub(super) const NUMPY: (Wheel, &[&str]) = (wheel("numpy", "2.4.6", "manylinux_2_27_x86_64", 17, "89cd468399cfd2504718f0ba50e410dca55a170b61a02ad92bb18c8a65186e93"), &["numpy/", "numpy.libs/"]);
+    pub(super) const TYPING: (Wheel, &[&str]) = (wheel("typing-extensions", "4.16.0", "any", 1, "481caa481374e813c1b176ada14e97f1f67a4539ce9cfeb3f350d78d6370c2e8"), &["typing_extensions.py"]);
     /// The packages that PyTorch and its tests import, and the folders taken from them.
     pub(super) const TO_IMPORT: &[(Wheel, &[&str])] = &[
-        (wheel("numpy", "2.4.6", "manylinux_2_27_x86_64", 17, "89cd468399cfd2504718f0ba50e410dca55a170b61a02ad92bb18c8a65186e93"), &["numpy/", "numpy.libs/"]),
+        NUMPY,
         (wheel("sympy", "1.14.0", "any", 6, "e091cc3e99d2141a0ba2847328f5479b05d94a6635cb96148ccb3f34671bd8f5"), &["sympy/"]),
         (wheel("mpmath", "1.3.0", "any", 1, "a0b2b9fe80bbcd81a6647ff13108738cfb482d481d826cc0e02f5b35e5c88d2c"), &["mpmath/"]),
-        (wheel("typing-extensions", "4.16.0", "any", 1, "481caa481374e813c1b176ada14e97f1f67a4539ce9cfeb3f350d78d6370c2e8"), &["typing_extensions.py"]),
+        TYPING,
         (wheel("expecttest", "0.3.0", "any", 1, "60f88103086e1754240b42175f622be83b6ffeac419434691ee5a5be819d0544"), &["expecttest/"]),
         (wheel("setuptools", "80.9.0", "any", 1, "062d34222ad13e0cc312a4c02d73f059e86a4acbfbdea8f8f76b28c99f306922"), &["setuptools/", "_distutils_hack/"]),
+    ];
+    /// ONNX and ONNX Runtime, the packages that they import, and the folders taken from them.
+    pub(super) const ONNX: &[(Wheel, &[&str])] = &[
+        (wheel("onnx", "1.23.2", "manylinux_2_28_x86_64", 9, "c03ecf6b835d136108eeaeeafbd0026fc7b3cf98661409fbc6b63d5a29361348"), &["onnx/"]),
+        (wheel("onnxruntime", "1.32.0", "manylinux_2_28_x86_64", 28, "5a34fc4dfeb5a7b4a74c95dcba1e773d722abda720b474edf1b0c419dc6d163d"), &["onnxruntime/"]),
+        (wheel("protobuf", "7.36.2", "manylinux2014_x86_64", 1, "89f23aa53c24553a2416fd4fd1ec06f74fa42b14b546d8883128813f775bbfd2"), &["google/"]),
+        (wheel("ml-dtypes", "0.6.0", "manylinux_2_28_x86_64", 1, "6c8e39b53e90afda8ce52859c93de4dba3e02b76d85dcf091cc469f9184c6dae"), &["ml_dtypes/"]),
+        (wheel("flatbuffers", "25.12.19", "any", 1, "7634f50c427838bb021c2d66a3d1168e9d199b0607e6329399f04846d42e20b4"), &["flatbuffers/"]),
+        (wheel("packaging", "26.4", "any", 1, "81383611a09c1bc0b08b76e0fd5829d7c6824c65b27a6aee339da133f4233ea2"), &["packaging/"]),
+        NUMPY,
+        TYPING,
     ];
     /// The libraries that `libtorch_cuda.so` loads, which programs need to start.
     pub(super) const TO_RUN: &[(Wheel, &str)] = &[
@@ -110,8 +123,10 @@ mod pins {
 
 /// The wheels of a kind, and the files taken from each.
 pub(super) fn parts(kind: Kind) -> Vec<Part> {
-    if kind == Kind::Python {
-        return python();
+    match kind {
+        Kind::Python => return python(),
+        Kind::Onnx => return packages(pins::ONNX).collect(),
+        Kind::Cpu | Kind::Cuda | Kind::CudaRun => (),
     }
     let mut parts = vec![
         Part { wheel: pins::TORCH_WHEEL, takes: torch(kind) },
@@ -149,11 +164,15 @@ fn python() -> Vec<Part> {
         out.iter().map(|name| Take::leave_out(&format!("torch/{name}"))).collect();
     takes.extend(["torch/", "torchgen/", "functorch/"].map(Take::as_it_is));
     let torch = Part { wheel: pins::TORCH_WHEEL, takes };
-    let others = pins::TO_IMPORT.iter().map(|(wheel, names)| Part {
+    [torch].into_iter().chain(packages(pins::TO_IMPORT)).collect()
+}
+
+/// Packages of Python, of which the named folders are taken.
+fn packages(wheels: &'static [(Wheel, &[&str])]) -> impl Iterator<Item = Part> {
+    wheels.iter().map(|(wheel, names)| Part {
         wheel: *wheel,
         takes: names.iter().copied().map(Take::as_it_is).collect(),
-    });
-    [torch].into_iter().chain(others).collect()
+    })
 }
 
 fn torch(kind: Kind) -> Vec<Take> {
@@ -198,9 +217,10 @@ mod tests {
 
     #[test]
     fn pins_are_whole_hashes_of_different_files() {
-        // PyTorch's wheel is the first of both.
+        // PyTorch's wheel is the first of both, and NumPy is for Python and ONNX.
         let all = parts(Kind::CudaRun).into_iter().chain(parts(Kind::Python).into_iter().skip(1));
-        let hashes: Vec<&str> = all.map(|part| part.wheel.sha256).collect();
+        let of_onnx = parts(Kind::Onnx).into_iter().take(6);
+        let hashes: Vec<&str> = all.chain(of_onnx).map(|part| part.wheel.sha256).collect();
         assert!(
             hashes
                 .iter()
