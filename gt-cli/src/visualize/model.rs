@@ -5,7 +5,7 @@ use gt_ir::OpKind;
 use gt_ir::op::Class;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The most transfers that are drawn: the largest.
+/// The most transfers that are drawn.
 const MAX_TRANSFERS: usize = 300;
 
 /// The kind of a span, which has a color.
@@ -425,15 +425,34 @@ fn transfers(events: &[Event], numbers: &BTreeMap<Place, usize>) -> Vec<Transfer
         };
         Some(Transfer { at: event.at, took, from, to, bytes: event.bytes })
     });
-    let mut all: Vec<Transfer> = moved.collect();
+    let mut pairs: BTreeMap<(usize, usize), Vec<Transfer>> = BTreeMap::new();
+    for transfer in moved {
+        pairs.entry((transfer.from, transfer.to)).or_default().push(transfer);
+    }
+    shared(pairs.into_values().collect(), MAX_TRANSFERS)
+}
+
+/// So many transfers at most, shared evenly among pairs of lanes. A pair that has fewer leaves its
+/// room to the others.
+fn shared(mut pairs: Vec<Vec<Transfer>>, most: usize) -> Vec<Transfer> {
+    pairs.sort_by_key(Vec::len);
+    let (n, mut chosen) = (pairs.len(), Vec::new());
+    for (k, pair) in pairs.into_iter().enumerate() {
+        let room = (most - chosen.len()) / (n - k);
+        chosen.extend(largest(pair, room));
+    }
+    chosen
+}
+
+/// The largest transfers, and of equal ones some of the whole time.
+fn largest(mut all: Vec<Transfer>, room: usize) -> Vec<Transfer> {
     all.sort_by_key(|transfer| std::cmp::Reverse(transfer.bytes));
-    let Some(least) = all.get(MAX_TRANSFERS).map(|transfer| transfer.bytes) else { return all };
+    let Some(least) = all.get(room).map(|transfer| transfer.bytes) else { return all };
     let larger = all.partition_point(|transfer| transfer.bytes > least);
-    let equal = all.split_off(larger);
-    // Of equal ones some of the whole time are shown.
-    let equal = equal.into_iter().filter(|transfer| transfer.bytes == least).collect::<Vec<_>>();
-    let every = equal.len().div_ceil(MAX_TRANSFERS - larger);
-    all.into_iter().chain(equal.into_iter().step_by(every)).collect()
+    let end = all.partition_point(|transfer| transfer.bytes >= least);
+    let (free, equal) = (room - larger, &all[larger..end]);
+    let spread = (0..free).map(|n| equal[n * equal.len() / free].clone());
+    all[..larger].iter().cloned().chain(spread).collect()
 }
 
 fn memory(events: &[Event]) -> Vec<Memory> {

@@ -2,6 +2,7 @@
 
 use super::model::Timeline;
 use super::read::Party;
+use gt_ir::units;
 use serde_json::{Value, json};
 
 /// The file.
@@ -31,6 +32,19 @@ pub(super) fn events(timeline: &Timeline) -> String {
             json!({"ph": "C", "pid": 3, "ts": at, "name": name, "args": {"bytes": bytes}})
         })
     });
-    let all: Vec<Value> = names.into_iter().chain(lanes).chain(memory).collect();
+    let flows = timeline.transfers.iter().enumerate().flat_map(|(n, transfer)| {
+        // An arrow binds to what is at its end (`bp`): a mark, as a lane may have no span there.
+        let end = |phase: &str, lane: usize, at: f64| {
+            let pid = process(timeline.lanes[lane].party);
+            let mark = json!({"ph": "i", "pid": pid, "tid": lane, "ts": at, "s": "t",
+                              "name": units::bytes(transfer.bytes), "cat": "transfer"});
+            let flow = json!({"ph": phase, "bp": "e", "id": n, "pid": pid, "tid": lane, "ts": at,
+                              "name": "transfer", "cat": "transfer"});
+            [mark, flow]
+        };
+        let end_at = transfer.at + transfer.took;
+        [end("s", transfer.from, transfer.at), end("f", transfer.to, end_at)].concat()
+    });
+    let all: Vec<Value> = names.into_iter().chain(lanes).chain(flows).chain(memory).collect();
     json!({"displayTimeUnit": "ms", "traceEvents": all}).to_string()
 }

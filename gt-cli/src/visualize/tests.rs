@@ -164,6 +164,57 @@ fn values_go_from_the_exchanges_of_a_worker_to_the_worker_that_receives_them() {
 }
 
 #[test]
+fn transfers_between_workers_show_beside_larger_uploads_of_the_whole_time() {
+    let text: String = (0..1000)
+        .map(|n| {
+            let at = f64::from(n);
+            let upload = line(at, "RECV", "client", "s1", "Run", ",\"bytes\":100000");
+            let give = line(at, "GIVE", "worker", "w1", "", ",\"bytes\":64,\"details\":\"to w2\"");
+            let few = line(at, "GIVE", "worker", "w2", "", ",\"bytes\":8,\"details\":\"to w1\"");
+            let run = |name| line(at, "EXECUTE", "worker", name, "", ",\"took\":1");
+            upload + &give + if n % 100 == 0 { &few } else { "" } + &run("w1") + &run("w2")
+        })
+        .collect();
+    let timeline = Timeline::of(traced("fair", HEAD.to_owned() + &text).unwrap());
+    let lane = |name: &str| timeline.lanes.iter().position(|lane| lane.name == name).unwrap();
+    let times = |from: &str, to: &str| -> Vec<f64> {
+        let pair = (lane(from), lane(to));
+        let between = timeline.transfers.iter().filter(|t| (t.from, t.to) == pair);
+        between.map(|transfer| transfer.at).collect()
+    };
+    assert_eq!(timeline.transfers.len(), 300);
+    assert_eq!(times("w2", "w1").len(), 10);
+    for shown in [times("w1", "w2"), times("s1", "dispatcher")] {
+        assert_eq!((shown.len(), shown[0]), (145, 0.0));
+        let gaps: Vec<f64> = shown.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        assert!(gaps.iter().all(|gap| [6.0, 7.0].contains(gap)), "{gaps:?}");
+    }
+}
+
+#[test]
+fn transfers_are_arrows_from_lane_to_lane_in_perfetto() {
+    let give = ",\"took\":9,\"bytes\":64,\"details\":\"to w2\"";
+    let text = own() + &line(1450.0, "GIVE", "worker", "w1", "", give);
+    let timeline = Timeline::of(traced("flows", text).unwrap());
+    let events: serde_json::Value = serde_json::from_str(&perfetto::events(&timeline)).unwrap();
+    let events = events["traceEvents"].as_array().unwrap();
+    for (n, transfer) in timeline.transfers.iter().enumerate() {
+        let end = transfer.at + transfer.took;
+        for (phase, lane, at) in [("s", transfer.from, transfer.at), ("f", transfer.to, end)] {
+            let flow = events.iter().find(|e| e["ph"] == phase && e["id"] == n).unwrap();
+            assert_eq!((&flow["tid"], &flow["ts"]), (&lane.into(), &at.into()));
+            let named = |e: &&serde_json::Value| e["ph"] == "M" && e["tid"] == flow["tid"];
+            let name = events.iter().find(named).unwrap();
+            assert_eq!((&name["pid"], &flow["bp"]), (&flow["pid"], &"e".into()));
+            assert_eq!(name["args"]["name"], timeline.lanes[lane].name);
+        }
+    }
+    let names: Vec<&str> = timeline.lanes.iter().map(|lane| lane.name.as_str()).collect();
+    let give = timeline.transfers.iter().find(|t| t.took > 0.0).unwrap();
+    assert_eq!((names[give.from], names[give.to]), ("w1 exchanges", "w2"));
+}
+
+#[test]
 fn whatever_is_cut_flipped_or_mixed_in_a_trace_is_drawn_or_an_error() {
     let whole = own().into_bytes();
     let (mut chance, mut n_drawn) = (crate::chance::Chance::new(7), 0);
