@@ -95,7 +95,7 @@ impl Capture {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a moment of a program, unless it began before anybody asked.
+    /// Adds a moment of a program: the part of it since somebody asked.
     pub(crate) fn add(&self, now: Time, moment: Moment) {
         if let (Some(spans), Some((opened, origin))) = (self.spans, self.opened.get())
             && let Some(moment) = since(nanos(*opened), moment)
@@ -129,7 +129,7 @@ impl Capture {
         if nanos(now) > self.until.load(Ordering::Relaxed) {
             self.until.store(0, Ordering::Relaxed);
             *kept = Kept::default();
-        } else if moment.at >= kept.since {
+        } else if let Some(moment) = since(kept.since, moment) {
             kept.add(moment);
         }
     }
@@ -155,7 +155,7 @@ impl Capture {
     pub(crate) fn waits(&self) -> Call<'_> {
         let now = self.now();
         now.into_iter().for_each(|now| self.recorded(now));
-        Call { capture: self, waits: now }
+        Call { capture: self, waits: Some(now.unwrap_or_default()) }
     }
 
     /// What the thread did since its last call was recording.
@@ -216,7 +216,7 @@ pub(crate) fn interval(doing: Doing, began: Time, end: Time) -> Moment {
 /// A call of a program's thread. Dropped at its end.
 pub(crate) struct Call<'a> {
     capture: &'a Capture,
-    /// When it began to wait, if it waits and somebody wants to know.
+    /// When it began to wait, if it waits. Zero if nobody wanted to know then.
     waits: Option<Time>,
 }
 
@@ -267,9 +267,25 @@ mod tests {
         assert_eq!(capture.take(at(10)).list, []);
         capture.add(at(11), interval(Doing::Run, at(9), at(11)));
         capture.add(at(11), interval(Doing::Wait, at(10), at(11)));
-        assert_eq!(doings(&capture.take(at(12))), [(Doing::Wait, 1_000_000_000)]);
+        let second = 1_000_000_000;
+        assert_eq!(
+            doings(&capture.take(at(12))),
+            [(Doing::Run, second), (Doing::Wait, second)],
+            "only the part since somebody asked"
+        );
         capture.add(at(16), interval(Doing::Wait, at(15), at(16)));
         assert!(!capture.is_on(), "nobody has asked for more than three seconds");
+    }
+
+    #[test]
+    fn a_wait_that_began_before_anybody_asked_is_no_recording() {
+        let capture = Capture::default();
+        let waits = capture.waits();
+        capture.take(clock::now());
+        drop(waits);
+        let moments = capture.take(clock::now());
+        let kinds: Vec<Doing> = moments.list.iter().map(|moment| moment.doing).collect();
+        assert_eq!(kinds, [Doing::Wait]);
     }
 
     #[test]

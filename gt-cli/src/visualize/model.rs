@@ -204,11 +204,12 @@ impl Timeline {
         if own.workers {
             reports_at_their_end(&mut events);
         }
-        let mut asked: BTreeMap<(String, String), f64> = BTreeMap::new();
+        let mut asked = Asked::new();
         for event in &events {
             lanes.add(event, &own, &mut asked);
         }
         let length = events.iter().map(|e| e.at + e.took).fold(1.0, f64::max);
+        lanes.unanswered(asked, length);
         let (lanes, numbers) = lanes.finish(length);
         let transfers = transfers(&events, &numbers);
         let memory = memory(&events);
@@ -279,6 +280,16 @@ struct Own {
     clients: BTreeSet<String>,
 }
 
+/// The reads of clients by their names and requests.
+type Asked = BTreeMap<(String, String), Read>;
+
+/// A read that a client has asked for.
+#[derive(Clone, Copy)]
+struct Read {
+    at: f64,
+    is_answered: bool,
+}
+
 /// The name of the lane of the dispatcher.
 const DISPATCHER: &str = "dispatcher";
 
@@ -290,6 +301,21 @@ fn request(details: &str) -> Option<&str> {
     })
 }
 
+/// When the read was asked for that an event answers.
+fn answer(asked: &mut Asked, event: &Event) -> Option<f64> {
+    let request = request(&event.details).unwrap_or_default();
+    let key = (event.name.clone(), request.to_owned());
+    let read = match event.event == "CLIENT_RECV" {
+        true => asked.remove(&key)?,
+        false => {
+            let read = asked.get_mut(&key)?;
+            read.is_answered = true;
+            *read
+        }
+    };
+    Some(read.at)
+}
+
 impl Lanes {
     fn lane(&mut self, party: Party, name: &str) -> &mut Vec<Span> {
         self.part(party, name, Part::Work)
@@ -299,7 +325,7 @@ impl Lanes {
         self.0.entry(Place::new(party, name, part)).or_default()
     }
 
-    fn add(&mut self, event: &Event, own: &Own, asked: &mut BTreeMap<(String, String), f64>) {
+    fn add(&mut self, event: &Event, own: &Own, asked: &mut Asked) {
         let span = |at, took, kind| Span {
             at,
             took,
@@ -339,17 +365,14 @@ impl Lanes {
             }
             ("CLIENT_SEND" | "RECV", _) if event.command == "Fetch" => {
                 if let Some(request) = request(&event.details) {
-                    asked.insert((event.name.clone(), request.to_owned()), event.at);
+                    let read = Read { at: event.at, is_answered: false };
+                    asked.insert((event.name.clone(), request.to_owned()), read);
                 }
             }
             ("CLIENT_RECV" | "SEND", _) if matches!(event.command.as_str(), "Chunk" | "Failed") => {
-                let request = request(&event.details).unwrap_or_default();
-                let key = (event.name.clone(), request.to_owned());
-                let began = match event.event == "CLIENT_RECV" {
-                    true => asked.remove(&key),
-                    false => asked.get(&key).copied(),
-                };
-                if let Some(began) = began.filter(|_| !own.clients.contains(&event.name)) {
+                if let Some(began) = answer(asked, event)
+                    && !own.clients.contains(&event.name)
+                {
                     let mut waited = span(began, event.at - began, Kind::Wait);
                     waited.name = "waits for a value".into();
                     let lane = self.lane(Party::Client, &event.name);
@@ -367,6 +390,7 @@ impl Lanes {
                     Kind::Message,
                 ));
             }
+            ("DISCONNECT", _) => asked.retain(|(client, _), _| *client != event.session),
             _ => {}
         }
         let is_of_server =
@@ -379,6 +403,33 @@ impl Lanes {
             self.lane(Party::Server, DISPATCHER).push(mark);
             if event.party == Party::Client {
                 self.lane(Party::Client, &event.name);
+            }
+        }
+    }
+
+    /// Clients wait to the end for what they have asked for and not got, from the last that they
+    /// did on.
+    fn unanswered(&mut self, asked: Asked, length: f64) {
+        let open = asked.into_iter().filter(|(_, read)| !read.is_answered);
+        let mut first: BTreeMap<String, (f64, String)> = BTreeMap::new();
+        for ((client, request), read) in open {
+            let first = first.entry(client).or_insert_with(|| (read.at, request.clone()));
+            if read.at < first.0 {
+                *first = (read.at, request);
+            }
+        }
+        for (client, (asked, request)) in first {
+            let lane = self.lane(Party::Client, &client);
+            let at = lane.iter().map(|span| span.at + span.took).fold(asked, f64::max);
+            if at < length {
+                lane.push(Span {
+                    at,
+                    took: length - at,
+                    kind: Kind::Wait,
+                    name: "waits for a value".into(),
+                    details: format!("{request}, which had no answer yet"),
+                    session: number_of(&client),
+                });
             }
         }
     }

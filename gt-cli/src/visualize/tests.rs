@@ -164,6 +164,25 @@ fn values_go_from_the_exchanges_of_a_worker_to_the_worker_that_receives_them() {
 }
 
 #[test]
+fn a_client_waits_to_the_end_for_what_it_has_asked_for() {
+    let ask = |name: &str| line(1700.0, "RECV", "client", name, "Fetch", ",\"details\":\"r6 %9\"");
+    let gone = "{\"seq\":1,\"at\":1800,\"event\":\"DISCONNECT\",\"party\":\"server\",\"name\":\"\",\
+                \"command\":\"Session\",\"session\":\"s2\"}\n";
+    let late = line(1720.0, "RECORD", "client", "s1", "Record", ",\"took\":30");
+    let end = line(2000.0, "EXECUTE", "worker", "w1", "Launch", ",\"took\":500");
+    let waits = |text: String| -> Vec<(f64, f64)> {
+        let timeline = Timeline::of(traced("open", text).unwrap());
+        let lanes = timeline.lanes.iter().filter(|lane| lane.name.starts_with('s'));
+        let waits = lanes.flat_map(|lane| &lane.spans).filter(|span| span.kind == Kind::Wait);
+        waits.map(|span| (span.at, span.took)).collect()
+    };
+    let all = sample() + &ask("s1") + &ask("s2") + gone + &end;
+    assert_eq!(waits(all), [(20.0, 480.0), (700.0, 800.0)]);
+    let all = own() + &ask("s1") + &late + &end;
+    assert_eq!(waits(all), [(20.0, 490.0), (750.0, 750.0)]);
+}
+
+#[test]
 fn transfers_between_workers_show_beside_larger_uploads_of_the_whole_time() {
     let text: String = (0..1000)
         .map(|n| {

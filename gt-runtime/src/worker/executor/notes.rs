@@ -12,7 +12,7 @@ use crate::ids::SessionId;
 use crate::log::signals_of;
 use crate::spans::{Origin, Words};
 use crate::wire::{Doing, Moment, Order};
-use crate::worker::job::Task;
+use crate::worker::job::{Begun, Task};
 
 /// A shorter time between two threads is no wait.
 const QUEUED: Duration = Duration::from_micros(2);
@@ -51,10 +51,12 @@ impl Executor {
         self.capture.add_of(end, moment, self.origin(of.0), plan, words);
     }
 
-    /// Notes how long a segment has waited, when it begins.
+    /// Notes how long a segment has waited, when it begins. If nobody wanted to know when it was
+    /// added, that is since somebody does.
     pub(super) fn capture_queue(&self, task: &mut Task, began: Time) {
         let since = Duration::from_nanos(std::mem::take(&mut task.since));
-        if !since.is_zero() && began > since + QUEUED {
+        let is_new = task.begun == Begun::default();
+        if is_new && self.capture.is_on() && began > since + QUEUED {
             let waited = nanoseconds(began.saturating_sub(since));
             self.note(Doing::Queue, (task.session, task.seq), (since, waited), 0);
         }
