@@ -243,7 +243,7 @@ pub(crate) struct TraceArgs {
     /// How long
     #[arg(short, long, value_name = "S", default_value = "5")]
     pub(crate) seconds: f64,
-    /// End after so many events
+    /// End after so many events, to which is added what clients and workers did meanwhile
     #[arg(short = 'n', long, value_name = "N")]
     pub(crate) events: Option<u64>,
     /// The folder of the file

@@ -12,6 +12,7 @@ use gt_runtime::log::{Format, remark};
 use gt_runtime::tracing::Tracer;
 use gt_runtime::wire::Events;
 use gt_runtime::zmq::Address;
+use serde::Deserialize;
 use serde_json::json;
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -22,6 +23,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// The time between questions.
 const EVERY: Duration = Duration::from_millis(50);
+/// After the last event that is wanted, so many more questions in so short a time. Clients and
+/// workers answer by what they did until then.
+const LATE: (usize, Duration) = (4, Duration::from_millis(25));
 
 pub(crate) fn trace(args: &TraceArgs, is_json: bool) -> Result<()> {
     let address: Address = args.connect.parse()?;
@@ -48,15 +52,29 @@ fn record(
     most: Option<u64>,
     stopped: &AtomicBool,
 ) -> Result<()> {
+    let mut n_late = 0;
     while !stopped.load(Ordering::Relaxed) {
         let Some(events) = tracer.next_events()? else { break };
         out.add(&events, most).with_context(|| format!("cannot write {}", out.path.display()))?;
-        if most.is_some_and(|most| out.n >= most) {
+        let is_enough = most.is_some_and(|most| out.n >= most);
+        if is_enough && n_late == LATE.0 {
             break;
         }
-        tracer.wait(EVERY)?;
+        n_late += usize::from(is_enough);
+        tracer.wait(if is_enough { LATE.1 } else { EVERY })?;
     }
     Ok(())
+}
+
+/// When an event was over, in microseconds.
+fn end(line: &str) -> Option<f64> {
+    #[derive(Deserialize)]
+    struct Time {
+        at: f64,
+        #[serde(default)]
+        took: f64,
+    }
+    serde_json::from_str(line).ok().map(|time: Time| time.at + time.took)
 }
 
 struct Output {
@@ -66,6 +84,8 @@ struct Output {
     /// The number of the next line. None before the first answer.
     next: Option<u64>,
     lost: u64,
+    /// When the last of the wanted events was over.
+    until: f64,
 }
 
 impl Output {
@@ -76,9 +96,11 @@ impl Output {
         });
         let file =
             File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
-        Ok(Output { path, file: BufWriter::new(file), n: 0, next: None, lost: 0 })
+        Ok(Output { path, file: BufWriter::new(file), n: 0, next: None, lost: 0, until: 0.0 })
     }
 
+    /// Adds events, and when there are as many as wanted only those of the same time: a client or
+    /// worker tells them later than the server its own.
     fn add(&mut self, events: &Events, most: Option<u64>) -> std::io::Result<()> {
         match self.next {
             None => self.file.write_all(events.head.as_bytes())?,
@@ -91,8 +113,14 @@ impl Output {
             Some(_) => {}
         }
         self.next = Some(events.next);
-        let room = most.map_or(u64::MAX, |most| most - self.n);
-        for line in events.lines.lines().take(usize::try_from(room).unwrap_or(usize::MAX)) {
+        for line in events.lines.lines() {
+            if let Some(most) = most {
+                match end(line) {
+                    Some(end) if self.n < most => self.until = self.until.max(end),
+                    Some(end) if end > self.until => continue,
+                    _ => {}
+                }
+            }
             writeln!(self.file, "{line}")?;
             self.n += 1;
         }
@@ -113,5 +141,33 @@ impl Output {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_done_until_the_last_event_is_added_when_it_is_told_later() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("run.jsonl");
+        let file = BufWriter::new(File::create(&path).unwrap());
+        let mut out = Output { path: path.clone(), file, n: 0, next: None, lost: 0, until: 0.0 };
+        let event = |at: u64, took: u64| format!("{{\"at\":{at},\"took\":{took}}}\n");
+        let mut add = |first: u64, times: &[(u64, u64)]| {
+            let lines = times.iter().map(|(at, took)| event(*at, *took)).collect();
+            let next = first + times.len() as u64;
+            out.add(&Events { head: String::new(), first, next, lines }, Some(3)).unwrap();
+            out.n
+        };
+        assert_eq!(add(1, &[(10, 0), (20, 0)]), 2);
+        assert_eq!(add(3, &[(30, 0), (40, 0), (12, 3)]), 4);
+        assert_eq!(add(6, &[(25, 5), (29, 5), (50, 0)]), 5);
+        out.finish(false).unwrap();
+        let expected: String = [(10, 0), (20, 0), (30, 0), (12, 3), (25, 5)]
+            .map(|(at, took)| event(at, took))
+            .concat();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), expected);
     }
 }
