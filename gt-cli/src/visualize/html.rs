@@ -34,7 +34,7 @@ fn data(timeline: &Timeline, title: &str) -> Value {
                 span.color()
             ])
         });
-        json!({"name": lane.name, "spans": spans.collect::<Vec<_>>()})
+        json!({"name": lane.short(24), "spans": spans.collect::<Vec<_>>()})
     });
     let memory = timeline.memory.iter().map(|memory| {
         let every = memory.samples.len().div_ceil(MAX_SAMPLES).max(1);

@@ -5,6 +5,8 @@ use gt_ir::OpKind;
 use gt_ir::op::Class;
 use std::collections::{BTreeMap, BTreeSet};
 
+/// The most characters of the name of a program.
+const MAX_PROGRAM: usize = 40;
 /// The most transfers that are drawn.
 const MAX_TRANSFERS: usize = 300;
 
@@ -155,11 +157,33 @@ pub(super) fn number_of(session: &str) -> Option<u64> {
 /// A row of the timeline.
 #[derive(Clone, Debug)]
 pub(super) struct Lane {
+    /// The name of a client or worker, with the ending.
     pub(super) name: String,
+    /// What it shows of its client or worker: a word at the end of its name, or nothing.
+    ending: &'static str,
     pub(super) party: Party,
     pub(super) spans: Vec<Span>,
     /// The part of the time in which it has a span that is not a wait.
     pub(super) busy: f64,
+}
+
+impl Lane {
+    /// The name with so many characters at most, where there is room for the ending. It is cut
+    /// before the ending.
+    pub(super) fn short(&self, most: usize) -> String {
+        if self.name.chars().count() <= most {
+            return self.name.clone();
+        }
+        let room = most.saturating_sub(self.ending.len() + 2);
+        let name = self.name.strip_suffix(self.ending).unwrap_or(&self.name);
+        let start: String = name.chars().take(room).collect();
+        format!("{}..{}", start.trim_end_matches([' ', '(']), self.ending)
+    }
+
+    /// The session of a client's lane.
+    pub(super) fn session(&self) -> Option<u64> {
+        number_of(self.name.split(' ').next().unwrap_or_default())
+    }
 }
 
 /// Data on its way from a lane to another.
@@ -210,7 +234,7 @@ impl Timeline {
         }
         let length = events.iter().map(|e| e.at + e.took).fold(1.0, f64::max);
         lanes.unanswered(asked, length);
-        let (lanes, numbers) = lanes.finish(length);
+        let (lanes, numbers) = lanes.finish(length, &programs(&events));
         let transfers = transfers(&events, &numbers);
         let memory = memory(&events);
         Timeline { lanes, transfers, memory, length, n_events: events.len(), processes, notes }
@@ -262,14 +286,13 @@ impl Place {
         Place { party, order: (prefix.to_owned(), number), name: name.to_owned(), part }
     }
 
-    /// The name of the lane.
-    fn title(&self) -> String {
-        let name = &self.name;
+    /// The end of the name of the lane.
+    fn ending(&self) -> &'static str {
         match self.part {
-            Part::Work => name.clone(),
-            Part::Queue => format!("{name} queue"),
-            Part::Compiler => format!("{name} compiler"),
-            Part::Exchanges => format!("{name} exchanges"),
+            Part::Work => "",
+            Part::Queue => " queue",
+            Part::Compiler => " compiler",
+            Part::Exchanges => " exchanges",
         }
     }
 }
@@ -435,18 +458,41 @@ impl Lanes {
     }
 
     /// The lanes in order, and the number of each.
-    fn finish(self, length: f64) -> (Vec<Lane>, BTreeMap<Place, usize>) {
+    fn finish(
+        self,
+        length: f64,
+        programs: &BTreeMap<&str, &str>,
+    ) -> (Vec<Lane>, BTreeMap<Place, usize>) {
         let mut numbers = BTreeMap::new();
         let lanes = self.0.into_iter().enumerate().map(|(n, (place, mut spans))| {
             spans.sort_by(|a, b| a.at.total_cmp(&b.at));
-            let name = place.title();
+            let ending = place.ending();
+            let program = programs.get(&*place.name).filter(|_| place.party == Party::Client);
+            let program = program.into_iter().flat_map(|name| [" ", name]).flat_map(str::chars);
+            let program: String = program.take(MAX_PROGRAM).collect();
+            let name = format!("{}{program}{ending}", place.name);
             let busy = busy(&spans) / length;
             let party = place.party;
             numbers.insert(place, n);
-            Lane { name, party, spans, busy }
+            Lane { name, ending, party, spans, busy }
         });
         (lanes.collect(), numbers)
     }
+}
+
+/// The programs of sessions, from the lines about their beginnings and ends: `session s1 opened by
+/// gpt (pi, pid 7)`.
+fn programs(events: &[Event]) -> BTreeMap<&str, &str> {
+    let of_sessions = events.iter().filter(|event| {
+        matches!(event.event.as_str(), "CONNECT" | "DISCONNECT") && event.command == "Session"
+    });
+    let program = of_sessions.filter_map(|event| {
+        let rest = event.details.strip_prefix("session ")?.strip_prefix(&event.session)?;
+        let rest = rest.strip_prefix(" opened by ").or_else(|| rest.strip_prefix(" of "))?;
+        let (name, _) = rest.split_once(" (")?;
+        (!name.is_empty()).then_some((event.session.as_str(), name))
+    });
+    program.collect()
 }
 
 /// The time that is covered by spans that are not waits.

@@ -1,7 +1,7 @@
 //! A timeline as a picture in SVG. Its size does not depend on the number of events: spans that are
 //! narrower than a part of a pixel are drawn together.
 
-use super::model::{Kind, Lane, Memory, Span, Timeline, color_of, legend, number_of};
+use super::model::{Kind, Lane, Memory, Span, Timeline, color_of, legend};
 use gt_ir::units;
 use std::fmt::Write as _;
 
@@ -139,15 +139,16 @@ fn round_step(least: f64) -> f64 {
 }
 
 fn draw_lane(out: &mut String, scale: &Scale, lane: &Lane, y: f64) {
-    let name = escaped(&cut(&lane.name, 16));
+    let name = escaped(&lane.short(18));
     let _ = writeln!(
         out,
-        "<text x=\"24\" y=\"{:.1}\">{name}</text><rect x=\"{LEFT}\" y=\"{y:.1}\" width=\"{}\" \
-         height=\"{LANE}\" rx=\"4\" fill=\"#f5f7fa\"/>",
+        "<text x=\"24\" y=\"{:.1}\"><title>{}</title>{name}</text><rect x=\"{LEFT}\" y=\"{y:.1}\" \
+         width=\"{}\" height=\"{LANE}\" rx=\"4\" fill=\"#f5f7fa\"/>",
         y + 19.0,
+        escaped(&lane.name),
         WIDTH - LEFT - RIGHT
     );
-    if let Some(session) = number_of(&lane.name) {
+    if let Some(session) = lane.session() {
         let _ = writeln!(
             out,
             "<rect x=\"10\" y=\"{:.1}\" width=\"6\" height=\"14\" rx=\"3\" fill=\"{}\"/>",

@@ -183,6 +183,35 @@ fn a_client_waits_to_the_end_for_what_it_has_asked_for() {
 }
 
 #[test]
+fn lanes_of_one_worker_differ_however_long_its_name_is_and_clients_have_their_programs() {
+    let worker = |name, event| line(9.0, event, "worker", name, "Plan", ",\"took\":9");
+    let about = |event, session, details| {
+        let more =
+            format!(",\"session\":\"{session}\",\"details\":\"session {session} {details}\"");
+        line(1.0, event, "server", "", "Session", &more)
+    };
+    let name = "w2 wb (ä-machine, pid 71)";
+    let text = [
+        HEAD.to_owned(),
+        about("CONNECT", "s1", "opened by gpt (pi, pid 7)"),
+        about("DISCONNECT", "s2", "of digits (pi, pid 8) closed: it said good-bye"),
+        about("CONNECT", "s3", "opened by  (pi, pid 7)"),
+        ["EXECUTE", "COMPILE", "EXCHANGE", "QUEUE"].map(|event| worker(name, event)).concat(),
+        worker("w1", "COMPILE"),
+        ["s1", "s2", "s3"].map(|name| line(2.0, "SEND", "client", name, "Note", "")).concat(),
+    ];
+    let timeline = Timeline::of(traced("names", text.concat()).unwrap());
+    let names: Vec<String> = timeline.lanes.iter().map(|lane| lane.short(18)).collect();
+    let clients = ["s1 gpt", "s2 digits", "s3", "dispatcher", "w1 compiler"];
+    let ends =
+        ["w2 wb (ä-machine..", "w2 wb (ä-m.. queue", "w2 wb.. compiler", "w2 wb.. exchanges"];
+    assert_eq!(names, [&clients[..], &ends[..]].concat());
+    let sessions: Vec<_> = timeline.lanes.iter().filter_map(|lane| lane.session()).collect();
+    assert_eq!(sessions, [1, 2, 3]);
+    assert!(svg::draw(&timeline, "names").contains(&format!("<title>{name} queue</title>")));
+}
+
+#[test]
 fn transfers_between_workers_show_beside_larger_uploads_of_the_whole_time() {
     let text: String = (0..1000)
         .map(|n| {
