@@ -246,7 +246,7 @@ pub(crate) struct TraceArgs {
     /// End after so many events, to which is added what clients and workers did meanwhile
     #[arg(short = 'n', long, value_name = "N")]
     pub(crate) events: Option<u64>,
-    /// The folder of the file
+    /// The folder of the file, which is made
     #[arg(long, value_name = "FOLDER", default_value = ".")]
     pub(crate) dir: PathBuf,
     /// The file [default: trace_SECONDS.jsonl in the folder]
@@ -269,11 +269,11 @@ Examples:
 #[derive(Args)]
 #[command(after_help = VISUALIZE_EXAMPLES)]
 pub(crate) struct VisualizeArgs {
-    /// Traces of one run
+    /// Traces of one run; `-` is standard input
     #[arg(value_name = "TRACE", required = true)]
     pub(crate) traces: Vec<PathBuf>,
     /// The picture: .html (zoom, search, hover), .svg, .png, or .json for ui.perfetto.dev [default:
-    /// the first trace with .html]
+    /// the first trace with .html]; `-` is the page on standard output
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     /// The title of the picture

@@ -27,11 +27,7 @@ pub(crate) fn read(path: &Path) -> Result<Bytes> {
 pub(crate) fn read_up_to(path: &Path, limit: u64) -> Result<Bytes> {
     let mut bytes = Vec::new();
     let said = || format!("cannot read {}", shown(path));
-    let source: Box<dyn Read> = if is_dash(path) {
-        Box::new(std::io::stdin().lock())
-    } else {
-        Box::new(File::open(path).with_context(said)?)
-    };
+    let source = open(path).with_context(said)?;
     source.take(limit.saturating_add(1)).read_to_end(&mut bytes).with_context(said)?;
     ensure!(
         bytes.len() as u64 <= limit,
@@ -41,14 +37,19 @@ pub(crate) fn read_up_to(path: &Path, limit: u64) -> Result<Bytes> {
     Ok(Bytes::from(bytes))
 }
 
+/// A file or standard input.
+pub(crate) fn open(path: &Path) -> std::io::Result<Box<dyn Read>> {
+    Ok(if is_dash(path) { Box::new(std::io::stdin().lock()) } else { Box::new(File::open(path)?) })
+}
+
+/// A new file, or standard output.
+pub(crate) fn create(path: &Path) -> std::io::Result<Box<dyn Write>> {
+    Ok(if is_dash(path) { Box::new(std::io::stdout()) } else { Box::new(File::create(path)?) })
+}
+
 /// Writes a file or standard output.
 pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<()> {
-    let said = || {
-        format!(
-            "cannot write {}",
-            if is_dash(path) { "to standard output".into() } else { shown(path) }
-        )
-    };
+    let said = || format!("cannot write {}", shown_output(path));
     if is_dash(path) {
         let mut out = std::io::stdout().lock();
         return out.write_all(bytes).and_then(|()| out.flush()).with_context(said);
@@ -96,6 +97,12 @@ pub(crate) fn shown(path: &Path) -> String {
     if is_dash(path) { "standard input".into() } else { path.display().to_string() }
 }
 
-fn is_dash(path: &Path) -> bool {
+/// The name of a file that is written, in messages.
+pub(crate) fn shown_output(path: &Path) -> String {
+    if is_dash(path) { "to standard output".into() } else { path.display().to_string() }
+}
+
+/// Whether the path stands for standard input or output.
+pub(crate) fn is_dash(path: &Path) -> bool {
     path == Path::new("-")
 }

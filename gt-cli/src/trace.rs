@@ -5,8 +5,8 @@
 
 use crate::args::TraceArgs;
 use crate::fault::Interrupted;
-use crate::news;
 use crate::signals::Interrupt;
+use crate::{files, news};
 use anyhow::{Context, Result, bail};
 use gt_runtime::log::{Format, remark};
 use gt_runtime::tracing::Tracer;
@@ -14,9 +14,9 @@ use gt_runtime::wire::Events;
 use gt_runtime::zmq::Address;
 use serde::Deserialize;
 use serde_json::json;
-use std::fs::File;
+use std::fs::create_dir_all;
 use std::io::{BufWriter, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -38,7 +38,8 @@ pub(crate) fn trace(args: &TraceArgs, is_json: bool) -> Result<()> {
     let ended = record(&mut tracer, &mut out, args.events, &stopped);
     let path = out.path.clone();
     out.finish(is_json)?;
-    ended.with_context(|| format!("{} has the events so far", path.display()))?;
+    let name = if files::is_dash(&path) { "the output".into() } else { files::shown(&path) };
+    ended.with_context(|| format!("{name} has the events so far"))?;
     if interrupt.asked() {
         bail!(Interrupted("the trace was stopped; the file has the events so far"));
     }
@@ -55,7 +56,7 @@ fn record(
     let mut n_late = 0;
     while !stopped.load(Ordering::Relaxed) {
         let Some(events) = tracer.next_events()? else { break };
-        out.add(&events, most).with_context(|| format!("cannot write {}", out.path.display()))?;
+        out.add(&events, most).with_context(|| cannot_write(&out.path))?;
         let is_enough = most.is_some_and(|most| out.n >= most);
         if is_enough && n_late == LATE.0 {
             break;
@@ -64,6 +65,10 @@ fn record(
         tracer.wait(if is_enough { LATE.1 } else { EVERY })?;
     }
     Ok(())
+}
+
+fn cannot_write(path: &Path) -> String {
+    format!("cannot write {}", files::shown_output(path))
 }
 
 /// When an event was over, in microseconds.
@@ -79,7 +84,7 @@ fn end(line: &str) -> Option<f64> {
 
 struct Output {
     path: PathBuf,
-    file: BufWriter<File>,
+    file: BufWriter<Box<dyn Write>>,
     n: u64,
     /// The number of the next line. None before the first answer.
     next: Option<u64>,
@@ -90,12 +95,16 @@ struct Output {
 
 impl Output {
     fn create(args: &TraceArgs) -> Result<Output> {
-        let path = args.output.clone().unwrap_or_else(|| {
-            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-            args.dir.join(format!("trace_{}.jsonl", now.as_secs()))
-        });
-        let file =
-            File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
+        let path = match &args.output {
+            Some(path) => path.clone(),
+            None => {
+                let dir = args.dir.display();
+                create_dir_all(&args.dir).with_context(|| format!("cannot make {dir}"))?;
+                let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+                args.dir.join(format!("trace_{}.jsonl", now.as_secs()))
+            }
+        };
+        let file = files::create(&path).with_context(|| cannot_write(&path))?;
         Ok(Output { path, file: BufWriter::new(file), n: 0, next: None, lost: 0, until: 0.0 })
     }
 
@@ -128,15 +137,16 @@ impl Output {
     }
 
     fn finish(mut self, is_json: bool) -> Result<()> {
-        self.file.flush().with_context(|| format!("cannot write {}", self.path.display()))?;
+        self.file.flush().with_context(|| cannot_write(&self.path))?;
         let (path, n, lost) = (self.path.display(), self.n, self.lost);
-        match is_json {
-            true => {
-                news::print(&json!({"output": self.path, "events": n, "lost": lost}).to_string())
-            }
-            false => {
-                let missing =
-                    if lost > 0 { format!(", {lost} are missing") } else { String::new() };
+        let said = json!({"output": self.path, "events": n, "lost": lost});
+        let missing = if lost > 0 { format!(", {lost} are missing") } else { String::new() };
+        match (is_json, files::is_dash(&self.path)) {
+            // Standard output is the trace.
+            (true, true) => eprintln!("{said}"),
+            (true, false) => news::print(&said.to_string()),
+            (false, true) => eprintln!("{n} events{missing}"),
+            (false, false) => {
                 eprintln!("{path}: {n} events{missing}; draw them with: gt-cli visualize {path}");
             }
         }
@@ -149,10 +159,27 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_folder_of_a_trace_is_made_and_a_dash_makes_no_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = folder.path().join("traces/today");
+        let args = |output| TraceArgs {
+            connect: String::new(),
+            seconds: 1.0,
+            events: None,
+            dir: dir.clone(),
+            output,
+        };
+        assert_eq!(Output::create(&args(Some("-".into()))).unwrap().path, Path::new("-"));
+        assert!(!Path::new("-").exists() && !dir.exists());
+        let out = Output::create(&args(None)).unwrap();
+        assert!(out.path.starts_with(&dir) && out.path.exists());
+    }
+
+    #[test]
     fn what_was_done_until_the_last_event_is_added_when_it_is_told_later() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("run.jsonl");
-        let file = BufWriter::new(File::create(&path).unwrap());
+        let file = BufWriter::new(files::create(&path).unwrap());
         let mut out = Output { path: path.clone(), file, n: 0, next: None, lost: 0, until: 0.0 };
         let event = |at: u64, took: u64| format!("{{\"at\":{at},\"took\":{took}}}\n");
         let mut add = |first: u64, times: &[(u64, u64)]| {

@@ -207,7 +207,11 @@ impl Server {
         let n = self.dispatcher.n_sessions();
         if self.drained.is_none() {
             let seconds = patience.as_secs();
-            watch(&format!("the server ends when its {n} sessions have, within {seconds} s"));
+            let sessions = match n {
+                1 => "session has".to_owned(),
+                n => format!("{n} sessions have"),
+            };
+            watch(&format!("the server ends when its {sessions} ended, within {seconds} s"));
             self.handle(Event::Drain { reason: reason.clone() }, watch)?;
         }
         let end = *self.drained.get_or_insert_with(|| clock::now() + patience);

@@ -168,7 +168,7 @@ fn a_server_that_gets_sigterm_waits_for_its_programs_and_takes_no_new_ones() {
     let mut program = trains(&cluster);
     let Cluster { mut server, workers: _workers, address } = cluster;
     server.signal("-TERM");
-    server.until("the server ends when its 1 sessions have, within 30 s");
+    server.until("the server ends when its session has ended, within 30 s");
     let words = ["--epochs", "1", "--connect", &address];
     let (_, said) = run(DIGITS, &words).bad();
     assert!(said.contains("the server ends soon and takes no new programs"), "{said}");

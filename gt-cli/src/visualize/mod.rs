@@ -22,8 +22,10 @@ use std::path::PathBuf;
 
 pub(crate) fn visualize(args: &VisualizeArgs, is_json: bool) -> Result<()> {
     let output = args.output.clone().unwrap_or_else(|| beside(&args.traces));
-    let form = output.extension().and_then(|end| end.to_str()).unwrap_or_default().to_owned();
-    if !["html", "svg", "png", "json"].contains(&form.as_str()) {
+    let is_dash = files::is_dash(&output);
+    let form = output.extension().and_then(|end| end.to_str());
+    let form = if is_dash { "html" } else { form.unwrap_or_default() };
+    if !["html", "svg", "png", "json"].contains(&form) {
         bail!(advised(
             format!("no picture has the form of {}", output.display()),
             "name a file that ends with .html, .svg, .png or .json (for ui.perfetto.dev)"
@@ -31,7 +33,7 @@ pub(crate) fn visualize(args: &VisualizeArgs, is_json: bool) -> Result<()> {
     }
     let mut timeline = Timeline::of(read::traces(&args.traces)?);
     let title = args.title.clone().unwrap_or_else(|| "GT timeline".into());
-    let picture = match form.as_str() {
+    let picture = match form {
         "svg" => svg::draw(&timeline, &title).into_bytes(),
         "html" => html::page(&timeline, &title).into_bytes(),
         "png" => {
@@ -43,22 +45,27 @@ pub(crate) fn visualize(args: &VisualizeArgs, is_json: bool) -> Result<()> {
     };
     files::write(&output, &picture)?;
     let (n, lanes) = (timeline.n_events, timeline.lanes.len());
+    let said = json!({"output": output, "events": n, "lanes": lanes, "notes": timeline.notes});
     match is_json {
-        true => news::print(
-            &json!({"output": output, "events": n, "lanes": lanes, "notes": timeline.notes})
-                .to_string(),
-        ),
+        // Standard output is the picture.
+        true if is_dash => eprintln!("{said}"),
+        true => news::print(&said.to_string()),
         false => {
             timeline.notes.iter().for_each(|note| eprintln!("note: {note}"));
-            eprintln!("{}: {n} events on {lanes} lanes", output.display());
+            let name = if is_dash { "the page".into() } else { files::shown(&output) };
+            eprintln!("{name}: {n} events on {lanes} lanes");
         }
     }
     Ok(())
 }
 
-/// The page beside the first trace.
+/// The page beside the first trace. That of standard input is standard output.
 fn beside(traces: &[PathBuf]) -> PathBuf {
-    traces.first().map_or_else(|| "timeline.html".into(), |trace| trace.with_extension("html"))
+    match traces.first() {
+        Some(trace) if files::is_dash(trace) => trace.clone(),
+        Some(trace) => trace.with_extension("html"),
+        None => "timeline.html".into(),
+    }
 }
 
 #[cfg(test)]

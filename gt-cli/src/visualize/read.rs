@@ -5,9 +5,10 @@
 //! other line that is no event is an error with its number.
 
 use crate::fault::advised;
+use crate::files;
 use anyhow::{Context, Result, bail, ensure};
 use serde::Deserialize;
-use std::fs::File;
+use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
@@ -93,8 +94,13 @@ impl Trace {
 /// Reads files of one run.
 pub(super) fn traces(paths: &[PathBuf]) -> Result<Trace> {
     let (mut trace, mut clocks) = (Trace::default(), Vec::new());
+    let mut known = BTreeSet::new();
     for path in paths {
-        let (began, first) = file(path, &mut trace).with_context(|| path.display().to_string())?;
+        // By another name it is the same file.
+        if !known.insert(path.canonicalize().unwrap_or_else(|_| path.clone())) {
+            continue;
+        }
+        let (began, first) = file(path, &mut trace).with_context(|| files::shown(path))?;
         clocks.push((began, first, trace.events.len()));
     }
     let zero = clocks.iter().map(|(began, ..)| *began).min().unwrap_or(0);
@@ -122,7 +128,7 @@ fn file(path: &Path, trace: &mut Trace) -> Result<(u128, usize)> {
         "this is no trace",
         "use a file of `gt-cli trace`, or a log with GT_LOG_FORMAT=json",
     );
-    let mut lines = Lines { from: BufReader::new(File::open(path)?), n: 0, bytes: Vec::new() };
+    let mut lines = Lines { from: BufReader::new(files::open(path)?), n: 0, bytes: Vec::new() };
     let head: Option<Head> = match lines.next()? {
         Some(line) => serde_json::from_slice(line).ok(),
         None => None,

@@ -80,6 +80,22 @@ fn files_of_several_processes_have_one_clock() {
 }
 
 #[test]
+fn a_file_that_is_given_twice_is_read_once() {
+    let path = file("twice", sample());
+    let again = path.parent().unwrap().join(".").join(path.file_name().unwrap());
+    let trace = read::traces(&[path.clone(), path.clone(), again]).unwrap();
+    std::fs::remove_file(path).unwrap();
+    assert_eq!((trace.events.len(), trace.processes.len()), (6, 1));
+}
+
+#[test]
+fn the_page_of_standard_input_is_standard_output() {
+    let page = |trace: &str| super::beside(&[trace.into(), "b.jsonl".into()]);
+    assert_eq!(page("-"), PathBuf::from("-"));
+    assert_eq!(page("a/run.jsonl"), PathBuf::from("a/run.html"));
+}
+
+#[test]
 fn files_that_are_no_traces_are_errors_that_say_so() {
     let why = |name: &str, text: &str| format!("{:#}", traced(name, text).err().unwrap());
     assert!(why("empty", "").contains("this is no trace"));
