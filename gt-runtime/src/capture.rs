@@ -29,6 +29,9 @@ thread_local! {
 pub(crate) struct Capture {
     /// When it turns off, in nanoseconds. 0 while it is off.
     until: AtomicU64,
+    /// The number of calls that wait, and when the last of them began. 0 if it was off then.
+    waiting: AtomicU64,
+    waiting_since: AtomicU64,
     kept: Mutex<Kept>,
     /// Where spans go, if somebody collects them.
     spans: Option<&'static Exporter>,
@@ -38,8 +41,14 @@ pub(crate) struct Capture {
 
 impl Default for Capture {
     fn default() -> Capture {
-        let (until, kept) = (AtomicU64::default(), Mutex::default());
-        Capture { until, kept, spans: spans::exporter(), opened: OnceLock::new() }
+        Capture {
+            until: AtomicU64::default(),
+            waiting: AtomicU64::default(),
+            waiting_since: AtomicU64::default(),
+            kept: Mutex::default(),
+            spans: spans::exporter(),
+            opened: OnceLock::new(),
+        }
     }
 }
 
@@ -47,6 +56,8 @@ impl Default for Capture {
 struct Kept {
     /// When it was turned on.
     since: u64,
+    /// When the moments were last taken. Until then all waits are told.
+    taken: u64,
     list: Vec<Moment>,
     lost: u64,
 }
@@ -129,17 +140,26 @@ impl Capture {
         if nanos(now) > self.until.load(Ordering::Relaxed) {
             self.until.store(0, Ordering::Relaxed);
             *kept = Kept::default();
-        } else if let Some(moment) = since(kept.since, moment) {
+            return;
+        }
+        let untold = if moment.doing == Doing::Wait { kept.taken } else { kept.since };
+        if let Some(moment) = since(untold, moment) {
             kept.add(moment);
         }
     }
 
-    /// The moments since the last call. It is on from now on, for a time.
+    /// The moments since the last call, and how long a program waits that still does. It is on from
+    /// now on, for a time.
     pub(crate) fn take(&self, now: Time) -> Moments {
         let mut kept = self.kept();
         if nanos(now) > self.until.load(Ordering::Relaxed) {
-            *kept = Kept { since: nanos(now), ..Kept::default() };
+            *kept = Kept { since: nanos(now), taken: nanos(now), ..Kept::default() };
+        } else if self.waiting.load(Ordering::Relaxed) > 0 {
+            let began = Duration::from_nanos(self.waiting_since.load(Ordering::Relaxed));
+            let wait = since(kept.taken, interval(Doing::Wait, began, now));
+            wait.into_iter().for_each(|wait| kept.add(wait));
         }
+        kept.taken = nanos(now);
         self.until.store(nanos(now + PATIENCE), Ordering::Relaxed);
         let (list, lost) = (std::mem::take(&mut kept.list), std::mem::take(&mut kept.lost));
         Moments { now: nanos(now), lost, list }
@@ -155,7 +175,10 @@ impl Capture {
     pub(crate) fn waits(&self) -> Call<'_> {
         let now = self.now();
         now.into_iter().for_each(|now| self.recorded(now));
-        Call { capture: self, waits: Some(now.unwrap_or_default()) }
+        let began = now.unwrap_or_default();
+        self.waiting_since.store(nanos(began), Ordering::Relaxed);
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        Call { capture: self, waits: Some(began) }
     }
 
     /// What the thread did since its last call was recording.
@@ -222,6 +245,9 @@ pub(crate) struct Call<'a> {
 
 impl Drop for Call<'_> {
     fn drop(&mut self) {
+        if self.waits.is_some() {
+            self.capture.waiting.fetch_sub(1, Ordering::Relaxed);
+        }
         let Some(now) = self.capture.now() else { return };
         match self.waits {
             Some(began) => {
@@ -286,6 +312,23 @@ mod tests {
         let moments = capture.take(clock::now());
         let kinds: Vec<Doing> = moments.list.iter().map(|moment| moment.doing).collect();
         assert_eq!(kinds, [Doing::Wait]);
+    }
+
+    #[test]
+    fn a_wait_that_is_not_over_is_told_so_far_and_later_the_rest() {
+        // Later than the call's own end, whatever the machine does meanwhile.
+        let (capture, zero) = (Capture::default(), clock::now() + at(1000));
+        let later = |millis| zero + Duration::from_millis(millis);
+        let waits = capture.waits();
+        capture.take(later(0));
+        let told = [capture.take(later(20)), capture.take(later(50))].map(|told| doings(&told));
+        assert_eq!(told, [[(Doing::Wait, 20_000_000)], [(Doing::Wait, 30_000_000)]]);
+        let rest = interval(Doing::Wait, later(0), later(60));
+        capture.add(later(60), rest);
+        drop(waits);
+        let told = doings(&capture.take(later(70)));
+        assert_eq!(told, [(Doing::Wait, 10_000_000)]);
+        assert_eq!(doings(&capture.take(later(80))), []);
     }
 
     #[test]

@@ -5,6 +5,8 @@ use gt_ir::OpKind;
 use gt_ir::op::Class;
 use std::collections::{BTreeMap, BTreeSet};
 
+/// The parts of a wait are as close, in microseconds: clocks are compared anew for each of them.
+const NEAR: f64 = 1000.0;
 /// The most characters of the name of a program.
 const MAX_PROGRAM: usize = 40;
 /// The most transfers that are drawn.
@@ -125,6 +127,18 @@ impl Span {
         match self.session.filter(|_| self.is_of_session()) {
             Some(session) => color_of(session),
             None => self.kind.color(),
+        }
+    }
+
+    /// Adds it to a lane. A long wait is told in parts, which become one.
+    fn join(self, lane: &mut Vec<Span>) {
+        let is_rest = |last: &&mut Span| {
+            let gap = self.at - last.at - last.took;
+            self.kind == Kind::Wait && last.kind == Kind::Wait && gap.abs() < NEAR
+        };
+        match lane.last_mut().filter(is_rest) {
+            Some(last) => last.took = self.at + self.took - last.at,
+            None => lane.push(self),
         }
     }
 
@@ -377,7 +391,7 @@ impl Lanes {
             ("RECORD" | "WAIT" | "READ", Party::Client) => {
                 let mut own = span(event.at, event.took, Kind::of(event));
                 own.name = own.kind.name().into();
-                self.lane(Party::Client, &event.name).push(own);
+                own.join(self.lane(Party::Client, &event.name));
             }
             ("WORKER_RECV", _) if event.took > 0.0 && !own.workers => {
                 self.lane(Party::Worker, &event.name).push(span(

@@ -196,6 +196,8 @@ fn a_client_waits_to_the_end_for_what_it_has_asked_for() {
     assert_eq!(waits(all), [(20.0, 480.0), (700.0, 800.0)]);
     let all = own() + &ask("s1") + &late + &end;
     assert_eq!(waits(all), [(20.0, 490.0), (750.0, 750.0)]);
+    let rest = |at| line(at, "WAIT", "client", "s1", "Wait", ",\"took\":90");
+    assert_eq!(waits(own() + &rest(1510.0) + &rest(1601.0)), [(20.0, 671.0)]);
 }
 
 #[test]
