@@ -16,6 +16,10 @@ pub(super) fn unary(g: &mut Graph, row: &Row<'_>, op: Unary) -> Emitted {
         Unary::Neg => "Neg",
         Unary::Abs => "Abs",
         Unary::Exp => "Exp",
+        Unary::Exp2 => {
+            let x = row.cast(g, 0, row.ty.dtype)?;
+            return g.emit(Op::Pow, &[2.0.into(), x.into()]);
+        }
         Unary::Log => "Log",
         Unary::Sqrt => "Sqrt",
         Unary::Sin => "Sin",
