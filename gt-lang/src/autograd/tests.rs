@@ -91,6 +91,19 @@ fn an_exponents_gradient_is_as_precise_as_the_power() {
     }
 }
 
+/// What a rule reads is remembered, and an exponent of 0 reads nothing.
+#[test]
+fn an_exponent_of_zero_does_not_decide_for_others() {
+    let (session, _) = Reference::session();
+    let _entered = session.enter();
+    let x = leaf(&[3.0]);
+    for (exponent, slope) in [(0.0, 0.0), (2.0, 6.0), (0.0, 0.0), (3.0, 27.0)] {
+        x.pow(exponent).sum(..).backward().unwrap();
+        assert_eq!(grad_of(&x), [slope], "x^{exponent}");
+        x.zero_grad();
+    }
+}
+
 #[test]
 fn gradients_accumulate_over_uses_and_calls() {
     let x = leaf(&[2.0, 3.0]);

@@ -99,6 +99,8 @@ fn needs(op: &Op, args: &[Arg<'_>], held: &[Option<Held<'_>>], output: Type) -> 
     let mut key = 0;
     for (i, arg) in args.iter().enumerate() {
         key |= match arg {
+            // An exponent of 0 has a gradient that reads nothing.
+            Arg::Scalar(scalar) if scalar.as_f64() == 0.0 => (1 | 1 << MAX_INPUTS) << i,
             Arg::Scalar(_) => 1 << i,
             Arg::Tensor(tensor) => usize::from(tensor.is_tracked()) << (MAX_INPUTS + i),
         };
