@@ -171,7 +171,7 @@ fn wide_or(x: &Tensor, kind: Kind) -> Made {
 }
 
 /// In the dtype to compute in: libtorch rounds narrow floats after each of its operators.
-fn wide(x: &Tensor, ty: Type) -> Made {
+pub(crate) fn wide(x: &Tensor, ty: Type) -> Made {
     x.f_to_kind(if ty.dtype == DType::F64 { Kind::Double } else { Kind::Float })
 }
 

@@ -31,7 +31,7 @@ pub(crate) fn own(op: &Op, args: &[Arg<'_>]) -> Result<Option<Tensor>, TchError>
         Op::Neg => x.f_neg()?,
         Op::Abs => x.f_abs()?,
         Op::Exp => x.f_exp()?,
-        Op::Exp2 => wide(x, ty)?.f_exp2()?.f_to_kind(kind)?,
+        Op::Exp2 => later::wide(x, ty)?.f_exp2()?.f_to_kind(kind)?,
         Op::Log => x.f_log()?,
         Op::Sqrt => x.f_sqrt()?,
         Op::Sin => x.f_sin()?,
@@ -152,7 +152,6 @@ pub(crate) fn own(op: &Op, args: &[Arg<'_>]) -> Result<Option<Tensor>, TchError>
         | Op::Dropout
         | Op::Log2
         | Op::Log10
-        | Op::Exp2
         | Op::Tril(_)
         | Op::Triu(_)
         | Op::Argmin(_)
