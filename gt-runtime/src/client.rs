@@ -1,7 +1,7 @@
 //! Clients: the program's side of a session. The embedded and the remote system share it.
 //!
 //! `Session` turns calls into messages, and delivered messages into answers. It is passive: its
-//! owner (the embedded system, or the thread that owns the sockets) gives it the packets that
+//! owner (the embedded system, or the thread that serves the line) gives it the packets that
 //! arrive and transmits the messages that it queues. Each request gets exactly one answer. When the
 //! connection ends, every open and every later request is answered with the reason.
 

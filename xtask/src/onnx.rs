@@ -5,7 +5,7 @@
 //! and by ONNX Runtime. It needs the version of Python that both are fetched for; with another
 //! version nothing is compared.
 
-use crate::libtorch::{PYTHON, for_onnx};
+use crate::libtorch::{for_onnx, unfit_python};
 use crate::shell::{Step, cargo, root, target_folder};
 use anyhow::{Context, Result};
 use std::fs;
@@ -13,10 +13,8 @@ use std::path::Path;
 
 /// Writes the files anew and runs them. A result that differs is an error.
 pub(crate) fn onnx() -> Result<()> {
-    let version = "import sys; print('%d.%d' % sys.version_info[:2])";
-    let found = Step::new("python3", &["-c", version]).read().context("`python3` is needed")?;
-    if found.trim() != PYTHON {
-        println!("skipped: ONNX is fetched for Python {PYTHON}, but `python3` is {}", found.trim());
+    if let Some(why) = unfit_python("ONNX")? {
+        println!("skipped: {why}");
         return Ok(());
     }
     let folder = target_folder().join("onnx");

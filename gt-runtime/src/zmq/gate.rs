@@ -102,6 +102,16 @@ enum Door {
     Shut(Option<String>),
 }
 
+impl Door {
+    /// What whoever comes by the socket file may do: it is the user of this process.
+    fn pass_by_file(&self) -> Pass {
+        match self {
+            Door::Open => Pass::ANYONE,
+            Door::Locked(..) | Door::Shut(_) => Pass::OWNER,
+        }
+    }
+}
+
 /// The file of authorized keys.
 struct Watched {
     folder: KeyFolder,
@@ -203,11 +213,8 @@ impl Gate {
                 Ok(None) => {}
                 Ok(Some(frames)) => {
                     self.letters.push_back(key);
-                    let pass = match self.door {
-                        Door::Open => Pass::ANYONE,
-                        Door::Locked(..) | Door::Shut(_) => Pass::OWNER,
-                    };
-                    return Some(decoded(Route { way: Way::File, key }, pass, frames));
+                    let route = Route { way: Way::File, key };
+                    return Some(decoded(route, self.door.pass_by_file(), frames));
                 }
                 Err(error) => return Some(Arrival::Damaged(error)),
             }
@@ -232,9 +239,10 @@ impl Gate {
             (Door::Open, Way::Tcp) if incoming.frames.first().is_some_and(|h| is_sealed(h)) => {
                 self.answer(&from, Incarnation(0), Refusal::Plain)
             }
-            (Door::Open, _) => self.plain(route, Pass::ANYONE, incoming),
-            (Door::Locked(..) | Door::Shut(_), Way::File) => {
-                self.plain(route, Pass::OWNER, incoming)
+            (Door::Open, Way::Tcp) => self.plain(route, Pass::ANYONE, incoming),
+            (door, Way::File) => {
+                let pass = door.pass_by_file();
+                self.plain(route, pass, incoming)
             }
             (Door::Shut(_), Way::Tcp) => Ok(Arrival::Handled),
             (Door::Locked(host, _), Way::Tcp) => {

@@ -11,13 +11,12 @@ mod stubs;
 mod unpack;
 mod wheels;
 
-use crate::shell::{self, root};
+use crate::shell::{self, Step, root};
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-pub(crate) use wheels::PYTHON;
-use wheels::Part;
+use wheels::{PYTHON, Part};
 
 /// The folder of everything fetched, relative to the root and ignored by git.
 const CACHE: &str = ".libtorch";
@@ -106,6 +105,16 @@ pub(crate) fn for_python() -> Result<PathBuf> {
     let folder = fetched(Kind::Python, Wheels::Delete)?;
     stubs::make(&folder.join("torch/lib"))?;
     Ok(folder)
+}
+
+/// Why the system's Python cannot import `what`, which is fetched for one version of it. None if it
+/// can.
+pub(crate) fn unfit_python(what: &str) -> Result<Option<String>> {
+    let version = "import sys; print('%d.%d' % sys.version_info[:2])";
+    let found = Step::new("python3", &["-c", version]).read().context("`python3` is needed")?;
+    let found = found.trim();
+    let why = || format!("{what} is fetched for Python {PYTHON}, but `python3` is {found}");
+    Ok((found != PYTHON).then(why))
 }
 
 /// The folder of Python packages with ONNX and ONNX Runtime, for the version [`PYTHON`] of Python.

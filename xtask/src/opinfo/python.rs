@@ -4,9 +4,8 @@
 //! The fetched packages are for one version of Python. If the system has another version, the error
 //! names both.
 
-use crate::libtorch::{PYTHON, for_python};
-use crate::shell::Step;
-use anyhow::{Context, Result, bail};
+use crate::libtorch::{for_python, unfit_python};
+use anyhow::{Result, bail};
 use std::path::PathBuf;
 
 /// The variable that names a Python with PyTorch, NumPy and expecttest.
@@ -25,14 +24,8 @@ impl Python {
         if std::env::var_os(OWN).is_some() {
             return Ok(None);
         }
-        let version = "import sys; print('%d.%d' % sys.version_info[:2])";
-        let found = Step::new("python3", &["-c", version]).read().context("`python3` is needed")?;
-        let why = format!(
-            "PyTorch is fetched for Python {PYTHON}, but `python3` is {}\nhint: {OWN} may name a \
-             Python with torch 2.11, numpy and expecttest",
-            found.trim()
-        );
-        Ok((found.trim() != PYTHON).then_some(why))
+        let hint = format!("{OWN} may name a Python with torch 2.11, numpy and expecttest");
+        Ok(unfit_python("PyTorch")?.map(|why| format!("{why}\nhint: {hint}")))
     }
 
     /// The Python, with its packages fetched if they are missing.
