@@ -91,8 +91,8 @@ pub(crate) enum Slot {
     Local(u16),
 }
 
-/// The launches of a schedule, in an order that respects what they read; none for pieces without
-/// elements.
+/// The launches of a schedule, in an order that respects what they read; none for pieces that have
+/// nothing to do.
 pub(crate) fn launches(
     schedule: &mut Schedule,
     n_inputs: usize,
@@ -117,11 +117,14 @@ pub(crate) fn launches(
     beside(groups.iter().flat_map(|group| joiner.divide(group)).map(with_rows).collect())
 }
 
-/// Whether a piece has no elements to compute.
+/// Whether a piece has nothing to do: no elements to compute, and no indices to look at.
 fn is_empty(piece: &Piece) -> bool {
     match piece {
         Piece::MatMul(m) => m.m * m.n * m.batch.iter().product::<usize>() == 0,
-        Piece::Routine(r) => r.out_ty.shape.numel() == 0,
+        Piece::Routine(r) => {
+            let looks_at_indices = r.can_fail() && r.inputs[1].1.shape.numel() > 0;
+            r.out_ty.shape.numel() == 0 && !looks_at_indices
+        }
         Piece::Kernel(k) => k.spec.parallel_len() == 0,
         Piece::Fold(f) => f.len == 0,
         Piece::Attention(_) => false,

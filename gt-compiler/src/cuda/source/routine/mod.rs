@@ -25,7 +25,7 @@ const BLOCK: usize = 256;
 /// The kernels of a routine, to be launched one after the other with the same arguments.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the text of any other op does not compile")]
 pub(super) fn write(name: &str, routine: &Routine) -> Vec<Source> {
-    if let Op::IndexSelect(axis) | Op::IndexAdd(axis) = routine.op
+    if let Op::IndexSelect(axis) | Op::IndexAdd(axis) | Op::ScatterAdd(axis) = routine.op
         && routine.out_ty.shape.numel() == 0
     {
         return vec![check(name, routine, usize::from(axis.0))];
