@@ -171,6 +171,15 @@ impl Process {
         line
     }
 
+    /// Waits for a line that contains `words`, which may have come before lines that were waited
+    /// for.
+    #[track_caller]
+    pub(crate) fn says(&mut self, words: &str) {
+        if !self.stdout.contains(words) && !self.stderr.contains(words) {
+            self.read_until(words);
+        }
+    }
+
     /// Reads to a line that contains `words`. Returns its place among the lines passed over.
     #[track_caller]
     fn read_until(&mut self, words: &str) -> usize {

@@ -30,11 +30,13 @@ fn a_full_disk_under_the_logs_of_server_and_worker_stops_neither() {
     let folder = Folder::new("full-logs");
     let log = on_a_full_disk(&folder, "gt.log");
     let words = ["server", "-p", "0", "--log-file", &log, "--log-format", "json"];
-    let mut server = Process::start("gt-cli", &words);
-    server.until(&format!("the instruction log {log} ends here: No space left on device"));
+    let server = Process::start("gt-cli", &words);
     let mut cluster = Cluster::of(server, 1, |address, _| {
         Process::start("gt-cli", &["worker", "--connect", address, "--log-file", &log])
     });
+    let end = format!("the instruction log {log} ends here: No space left on device");
+    cluster.server.says(&end);
+    cluster.workers[0].says(&end);
     run(DIGITS, &["--epochs", "1", "--connect", &cluster.address]).good();
     run(DIGITS, &["--epochs", "1", "--connect", &cluster.address]).good();
     assert!(cluster.server.is_running() && cluster.workers[0].is_running());
