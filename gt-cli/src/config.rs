@@ -4,14 +4,15 @@ use crate::args::ConfigArgs;
 use crate::fault::advised;
 use crate::news::print;
 use anyhow::{Result, bail};
-use gt_settings::{FILE, Origin, SETTINGS, Setting, folder, nearest, problem};
+use gt_settings::{FILE, Origin, SETTINGS, SUCCESSORS, Setting, fault, folder, nearest};
 use serde_json::json;
 
 pub(crate) fn config(args: &ConfigArgs, json: bool) -> Result<()> {
     let chosen = chosen(&args.settings)?;
-    if let Some(why) = problem() {
+    if let Some(why) = fault() {
         bail!(why);
     }
+    crate::tell_odd_variables();
     if json {
         chosen.into_iter().for_each(|setting| print(&object(setting).to_string()));
         return Ok(());
@@ -34,18 +35,22 @@ fn chosen(names: &[String]) -> Result<Vec<&'static Setting>> {
     let find = |name: &String| {
         let found = Setting::of_variable(name).or_else(|| Setting::of_key(name));
         let all = SETTINGS.iter().flat_map(|setting| [setting.variable, setting.key]);
-        found.ok_or_else(|| match nearest(name, all) {
-            Some(meant) => {
+        let successor = SUCCESSORS.iter().find(|(old, _)| old == name);
+        found.ok_or_else(|| match (successor, nearest(name, all)) {
+            (Some((_, cure)), _) => advised(format!("{name} has no effect any more"), *cure),
+            (None, Some(meant)) => {
                 advised(format!("there is no setting {name}"), format!("did you mean {meant}?"))
             }
-            None => advised(format!("there is no setting {name}"), "`gt-cli config` shows all"),
+            (None, None) => {
+                advised(format!("there is no setting {name}"), "`gt-cli config` shows all")
+            }
         })
     };
     names.iter().map(find).collect()
 }
 
 /// The name under which a setting is shown: its variable if it has one.
-fn name(setting: &Setting) -> &'static str {
+pub(crate) fn name(setting: &Setting) -> &'static str {
     if setting.variable.is_empty() { setting.key } else { setting.variable }
 }
 
@@ -70,6 +75,7 @@ fn object(setting: &Setting) -> serde_json::Value {
         "key": given(setting.key),
         "flag": given(setting.flag),
         "help": setting.help,
+        "mistake": setting.mistake(),
     })
 }
 
@@ -84,7 +90,8 @@ fn text(settings: &[&Setting], explain: bool) -> String {
         .collect();
     let names = rows.iter().map(|(setting, ..)| name(setting).len()).max().unwrap_or(0);
     let lines = rows.iter().map(|(setting, value, from)| {
-        let head = format!("{:<names$}  {from:<8}  {value}", name(setting));
+        let mistake = setting.mistake().map(|why| format!("  ({why})")).unwrap_or_default();
+        let head = format!("{:<names$}  {from:<8}  {value}{mistake}", name(setting));
         match explain {
             true => format!("{head}\n{}", explanation(setting)),
             false => head,
@@ -127,6 +134,8 @@ mod tests {
         let said = names(&["GT_THREAD"]).unwrap_err().to_string();
         assert!(said.contains("did you mean GT_THREADS?"), "{said}");
         assert!(names(&["x"]).is_err());
+        let said = names(&["GT_BACKEND"]).unwrap_err().to_string();
+        assert!(said.contains("hint: GT_ENGINE=native or torch"), "{said}");
     }
 
     #[test]

@@ -79,7 +79,7 @@ fn run(cli: &Cli) -> anyhow::Result<()> {
     }
 }
 
-/// Fails if the user's file of settings is faulty. Tells of variables that have no effect. The
+/// Fails if the user's settings are faulty. Tells of variables that have no effect. The
 /// commands that show settings say so themselves, and a child of another command is not asked.
 fn notice(cli: &Cli) -> anyhow::Result<()> {
     let is_child = match &cli.command {
@@ -92,11 +92,16 @@ fn notice(cli: &Cli) -> anyhow::Result<()> {
         _ => false,
     };
     if !is_child {
-        for odd in gt_settings::odd_variables() {
-            eprintln!("gt: {}: {}", odd.what, odd.cure);
-        }
+        tell_odd_variables();
     }
     gt_settings::problem().map_or(Ok(()), |why| {
         Err(fault::advised(why, "`gt-cli config --explain` shows all settings"))
     })
+}
+
+/// Tells of variables that have no effect.
+fn tell_odd_variables() {
+    for odd in gt_settings::odd_variables() {
+        eprintln!("gt: {}: {}", odd.what, odd.cure);
+    }
 }

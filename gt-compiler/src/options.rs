@@ -189,6 +189,12 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_setting_has_the_policies() {
+        let setting = gt_settings::Setting::of_variable(NUMERICS_VARIABLE).unwrap();
+        assert_eq!(setting.values.names, Numerics::ALL.map(Numerics::name));
+    }
+
+    #[test]
     fn names_round_trip() {
         for numerics in Numerics::ALL {
             assert_eq!(numerics.to_string().parse(), Ok(numerics));

@@ -195,6 +195,14 @@ mod tests {
 
     use super::*;
 
+    #[test]
+    fn every_pass_can_be_dumped_and_no_other() {
+        let dumped = gt_settings::Setting::of_variable(DUMP_VARIABLE).unwrap().values.names;
+        let passes = ["all", "expand"].into_iter().chain(PASSES.iter().map(|pass| pass.name()));
+        let passes: std::collections::BTreeSet<&str> = passes.collect();
+        assert_eq!(passes, dumped.iter().copied().collect());
+    }
+
     /// Runs a graph on data for the inputs of the tape it was made from.
     fn run(graph: &Graph, tape: &Tape, source: &mut Source<'_>) -> Option<Vec<HostTensor>> {
         let data = inputs(tape, source).into_values().collect::<Vec<_>>();

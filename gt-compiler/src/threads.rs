@@ -42,7 +42,7 @@ fn cores() -> usize {
 }
 
 /// A number of threads, if a text is one.
-pub fn parse(text: &str) -> Option<usize> {
+fn parse(text: &str) -> Option<usize> {
     text.trim().parse().ok().filter(|n| *n > 0)
 }
 

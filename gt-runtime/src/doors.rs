@@ -37,5 +37,5 @@ pub const INSECURE: &str = "GT_INSECURE";
 /// Whether the environment allows connections without encryption.
 #[must_use]
 pub fn insecure() -> bool {
-    gt_settings::var(INSECURE).is_some_and(|value| value.trim() == "1")
+    gt_settings::is_on(INSECURE)
 }

@@ -75,8 +75,8 @@ pub(crate) fn wants(rank: Rank, area: Area) -> bool {
     }
     match rank {
         Rank::Warning => true,
-        Rank::News => is_set(VERBOSE) || is_set(area.variable()),
-        Rank::Detail => is_set(area.variable()),
+        Rank::News => gt_settings::is_on(VERBOSE) || gt_settings::is_on(area.variable()),
+        Rank::Detail => gt_settings::is_on(area.variable()),
     }
 }
 
@@ -95,10 +95,6 @@ pub(crate) fn say(rank: Rank, area: Area, text: &dyn fmt::Display) {
 
 fn has_subscriber() -> bool {
     dispatcher::has_been_set() && dispatcher::get_default(|found| !found.is::<NoSubscriber>())
-}
-
-fn is_set(variable: &str) -> bool {
-    gt_settings::var(variable).is_some_and(|text| !matches!(text.trim(), "" | "0"))
 }
 
 #[expect(clippy::print_stderr, reason = "warnings are for users, who turned the other lines on")]

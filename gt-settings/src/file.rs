@@ -100,7 +100,7 @@ pub(crate) fn of_user() -> Result<File, String> {
 
 /// Why this user's file cannot be used, if it cannot.
 #[must_use]
-pub fn problem() -> Option<String> {
+pub fn fault() -> Option<String> {
     of_user().err()
 }
 

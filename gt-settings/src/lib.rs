@@ -6,17 +6,19 @@
 //! configuration folder), which only the user can write to; a `gt.toml` in the working folder is
 //! not read, because whoever hands over a folder would choose the user's server.
 //!
-//! Guarantees: the file is read once. A mistake in it is an error of the first program that opens a
-//! session, not a setting that is silently left out. The crate knows names and texts; what a value
-//! means is known where it is used.
+//! Guarantees: the file is read once. A mistake in it, or a value that a setting cannot have, is an
+//! error of the first program that opens a session, not a setting that is silently left out. The
+//! crate knows names, texts and the values there are; what they mean is known where they are used.
 
 mod file;
 mod names;
 mod table;
+mod values;
 
-pub use file::{File, problem};
+pub use file::{File, fault};
 pub use names::{Odd, misspelled, nearest, odd_variables};
 pub use table::{SETTINGS, SUCCESSORS, Setting};
+pub use values::Values;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -55,6 +57,13 @@ pub fn user_file() -> &'static File {
     FILE.get_or_init(|| file::of_user().unwrap_or_default())
 }
 
+/// Why this user's settings cannot be used, if they cannot: the fault of the file, else the first
+/// value that is none of its setting's.
+#[must_use]
+pub fn problem() -> Option<String> {
+    fault().or_else(values::first_mistake)
+}
+
 impl Setting {
     /// Its value, and where it comes from. None if the default holds.
     #[must_use]
@@ -77,6 +86,12 @@ impl Setting {
     pub fn of_key(key: &str) -> Option<&'static Setting> {
         SETTINGS.iter().find(|setting| !key.is_empty() && setting.key == key)
     }
+}
+
+/// Whether the setting with this variable, a switch, is on.
+#[must_use]
+pub fn is_on(variable: &str) -> bool {
+    var(variable).is_some_and(|text| text.trim() == "1")
 }
 
 /// The value of the setting with this variable, from the environment or the file.

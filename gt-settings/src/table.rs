@@ -1,5 +1,7 @@
-//! The settings, as a table. Documentation, `gt-cli doctor`, `gt-cli config` and the check of
-//! `gt.toml` are made from it.
+//! The settings, as a table. Documentation, `gt-cli doctor`, `gt-cli config`, and the checks of
+//! `gt.toml` and of values are made from it.
+
+use crate::Values;
 
 /// One setting.
 #[derive(Debug, PartialEq, Eq)]
@@ -17,14 +19,43 @@ pub struct Setting {
     pub default: &'static str,
     /// What it does.
     pub help: &'static str,
+    /// What its value may be.
+    pub values: Values,
 }
 
 const fn row(
     [key, variable, flag]: [&'static str; 3],
     [example, default, help]: [&'static str; 3],
 ) -> Setting {
-    Setting { key, variable, flag, example, default, help }
+    let values = Values { names: &[], numbers: None };
+    Setting { key, variable, flag, example, default, help, values }
 }
+
+impl Setting {
+    /// Whose value is one of some names.
+    const fn one_of(mut self, names: &'static [&'static str]) -> Setting {
+        self.values.names = names;
+        self
+    }
+
+    /// Whose value is a number of a range.
+    const fn number(mut self, least: u64, most: u64) -> Setting {
+        self.values.numbers = Some((least, most));
+        self
+    }
+
+    /// Whose value is 0 or 1.
+    const fn switch(self) -> Setting {
+        self.number(0, 1)
+    }
+}
+
+/// The passes whose results can be printed.
+#[rustfmt::skip]
+const PASSES: &[&str] = &[
+    "all", "expand", "canonicalize", "cancel_casts", "fold", "turn-products", "movement", "sink-permutes", "cse",
+    "slices", "dce", "one-hots", "join-pads", "egraph", "reciprocals",
+];
 
 /// All settings, in the order in which they are documented.
 #[rustfmt::skip]
@@ -33,42 +64,42 @@ pub const SETTINGS: &[Setting] = &[
     row(["engine", "GT_ENGINE", "--engine"], ["torch", "torch with CUDA, else native", "the engine that computes (the page on engines has more)"]),
     row(["device", "GT_DEVICE", "--device"], ["cuda:0", "the engine's first", "the device of the engine: `cpu`, `cuda`, `cuda:N`, several with commas, or `all`"]),
     row(["", "GT_KEYS", ""], ["FOLDER", "`gt` in the user's configuration folder", "the folder of keys, and of `gt.toml`"]),
-    row(["insecure", "GT_INSECURE", "--insecure"], ["1", "0", "connections over tcp without encryption and keys, to a server with `--insecure`"]),
-    row(["road", "GT_ROAD", ""], ["sockets", "auto", "how a worker process sends large values to another one, in a build with libtorch: `sockets`; `gloo`, lanes of libtorch wherever nothing has to be encrypted; or `auto`, lanes where they are faster (the page on engines has more)"]),
+    row(["insecure", "GT_INSECURE", "--insecure"], ["1", "0", "connections over tcp without encryption and keys, to a server with `--insecure`"]).switch(),
+    row(["road", "GT_ROAD", ""], ["sockets", "auto", "how a worker process sends large values to another one, in a build with libtorch: `sockets`; `gloo`, lanes of libtorch wherever nothing has to be encrypted; or `auto`, lanes where they are faster (the page on engines has more)"]).one_of(&["auto", "sockets", "gloo"]),
     row(["workers", "GT_WORKERS", "--workers"], ["N", "one for each device", "the number of workers inside the process, where no server is used; they share its threads and memory"]),
-    row(["priority", "GT_PRIORITY", ""], ["high", "normal", "how much of a worker's time the program gets beside others on a server: `low` (2), `normal` (10), `high` (50), or a weight from 1 to 100; a server may limit it (`gt-cli server --max-priority`)"]),
-    row(["config", "GT_CONFIG", "--config"], ["FILE", "none", "a configuration file (YAML): how to spread the work of each signal, and the workers to ask for"]),
-    row(["auto_shard", "GT_AUTO_SHARD", "--auto"], ["1", "0", "spreads the work of programs over their workers without signals, as its cost says"]),
-    row(["tier", "GT_TIER", "--tier"], ["0", "1", "no plans: every instruction runs on its own (`1` compiles steps that repeat)"]),
-    row(["numerics", "GT_NUMERICS", "--numerics"], ["exact", "exact", "how plans may change floats: `exact` (the same bits as without plans), `reassociate` or `approximate`"]),
-    row(["tf32", "GT_TF32", ""], ["1", "0", "products of `f32` on a GPU round their operands to 10 bits of mantissa"]),
-    row(["deterministic", "GT_DETERMINISTIC", ""], ["0", "1", "faster calls of libtorch whose bits change from run to run"]),
-    row(["verbose", "GT_VERBOSE", ""], ["1", "0", "tells which segments became plans, how long compiling took, and why a segment was new (messages go to standard error, or to the program's own subscriber of `tracing`, which then filters them)"]),
-    row(["debug_client", "GT_DEBUG_CLIENT", ""], ["1", "0", "every event of the program's side as a line: of the library's messages, this shows those of `gt::client`"]),
-    row(["debug_dispatcher", "GT_DEBUG_DISPATCHER", ""], ["1", "0", "the same for `gt::dispatcher`: what it receives and sends, who comes and goes"]),
-    row(["debug_worker", "GT_DEBUG_WORKER", ""], ["1", "0", "the same for `gt::worker`: what runs, and how long it took"]),
-    row(["debug_compile", "GT_DEBUG_COMPILE", ""], ["1", "0", "the same for `gt::compile`: which segments became plans, and why others did not"]),
-    row(["nan_watch", "GT_NAN_WATCH", ""], ["1", "0", "makes reads fail at the first NaN or infinity, with the instruction and its line"]),
+    row(["priority", "GT_PRIORITY", ""], ["high", "normal", "how much of a worker's time the program gets beside others on a server: `low` (2), `normal` (10), `high` (50), or a weight from 1 to 100; a server may limit it (`gt-cli server --max-priority`)"]).one_of(&["low", "normal", "high"]).number(1, 100),
+    row(["config", "GT_CONFIG", "--config"], ["FILE", "none", "a configuration file (YAML): how to spread the work of each signal, and the workers to ask for (`gt-cli server --config` is another file: a `gt.toml` with quotas)"]),
+    row(["auto_shard", "GT_AUTO_SHARD", "--auto"], ["1", "0", "spreads the work of programs over their workers without signals, as its cost says"]).switch(),
+    row(["tier", "GT_TIER", "--tier"], ["0", "1", "no plans: every instruction runs on its own (`1` compiles steps that repeat)"]).switch(),
+    row(["numerics", "GT_NUMERICS", "--numerics"], ["exact", "exact", "how plans may change floats: `exact` (the same bits as without plans), `reassociate` or `approximate`"]).one_of(&["exact", "reassociate", "approximate"]),
+    row(["tf32", "GT_TF32", ""], ["1", "0", "products of `f32` on a GPU round their operands to 10 bits of mantissa"]).switch(),
+    row(["deterministic", "GT_DETERMINISTIC", ""], ["0", "1", "faster calls of libtorch whose bits change from run to run"]).switch(),
+    row(["verbose", "GT_VERBOSE", ""], ["1", "0", "tells which segments became plans, how long compiling took, and why a segment was new (messages go to standard error, or to the program's own subscriber of `tracing`, which then filters them)"]).switch(),
+    row(["debug_client", "GT_DEBUG_CLIENT", ""], ["1", "0", "every event of the program's side as a line: of the library's messages, this shows those of `gt::client`"]).switch(),
+    row(["debug_dispatcher", "GT_DEBUG_DISPATCHER", ""], ["1", "0", "the same for `gt::dispatcher`: what it receives and sends, who comes and goes"]).switch(),
+    row(["debug_worker", "GT_DEBUG_WORKER", ""], ["1", "0", "the same for `gt::worker`: what runs, and how long it took"]).switch(),
+    row(["debug_compile", "GT_DEBUG_COMPILE", ""], ["1", "0", "the same for `gt::compile`: which segments became plans, and why others did not"]).switch(),
+    row(["nan_watch", "GT_NAN_WATCH", ""], ["1", "0", "makes reads fail at the first NaN or infinity, with the instruction and its line"]).switch(),
     row(["cache", "GT_CACHE", ""], ["FOLDER", "the user's cache folder", "the folder of compiled programs, which later starts load instead of compiling (`off`: none)"]),
-    row(["max_unpacked", "GT_MAX_UNPACKED", ""], ["BYTES", "1 GiB, or 16 times the size of the file if that is more", "the size that one packed file (`.npz`, `.pth`) may unpack to"]),
-    row(["threads", "GT_THREADS", "--threads"], ["N", "one for each core that the process may use", "the number of threads that a kernel may use (a container's CPU quota counts)"]),
-    row(["simd", "GT_SIMD", ""], ["256", "the widest of the processor", "code for vectors of at most 256 bits (`128`: of at most 128) even where the processor has wider ones; results are the same"]),
-    row(["dump", "GT_DUMP", "--emit"], ["PASS", "none", "prints the graph after a compiler pass on standard error (`all`: after each pass)"]),
+    row(["max_unpacked", "GT_MAX_UNPACKED", ""], ["BYTES", "1 GiB, or 16 times the size of the file if that is more", "the size that one packed file (`.npz`, `.pth`) may unpack to"]).number(1, u64::MAX),
+    row(["threads", "GT_THREADS", "--threads"], ["N", "one for each core that the process may use", "the number of threads that a kernel may use (a container's CPU quota counts)"]).number(1, u64::MAX),
+    row(["simd", "GT_SIMD", ""], ["256", "the widest of the processor", "code for vectors of at most 256 bits (`128`: of at most 128) even where the processor has wider ones; results are the same"]).one_of(&["128", "256"]),
+    row(["dump", "GT_DUMP", "--emit"], ["PASS", "none", "prints the graph after a compiler pass on standard error (`all`: after each pass)"]).one_of(PASSES),
     row(["profile", "GT_PROFILE", ""], ["run.json", "none", "writes a profile of the program when it ends: where its time went, by line, op, kernel and signal (`gt-cli profile run.json` prints it; `%p` in the name: the number of the process)"]),
     row(["instruction_log", "GT_INSTRUCTION_LOG", "--log-file"], ["gt.log", "none", "writes every event of client, dispatcher and worker to this file, one line each (`%p` in the name: the number of the process)"]),
-    row(["log_format", "GT_LOG_FORMAT", "--log-format"], ["json", "seed", "the form of the log's lines: `seed` (columns), `tape` (few columns), or `json`, which `gt-cli visualize` draws"]),
+    row(["log_format", "GT_LOG_FORMAT", "--log-format"], ["json", "seed", "the form of the log's lines: `seed` (columns), `tape` (few columns), or `json`, which `gt-cli visualize` draws"]).one_of(&["seed", "tape", "json"]),
     row(["log_size", "GT_LOG_SIZE", "--log-size"], ["64M", "no limit", "renames the log to `gt.log.1` at this size and begins a new one; three old files are kept"]),
-    row(["log_detail", "GT_LOG_DETAIL", "--log-detail"], ["instructions", "events", "`instructions` also writes the instructions that each launch of a plan stands for"]),
+    row(["log_detail", "GT_LOG_DETAIL", "--log-detail"], ["instructions", "events", "`instructions` also writes the instructions that each launch of a plan stands for"]).one_of(&["events", "instructions"]),
     row(["otel", "GT_OTEL", ""], ["http://localhost:4318", "none", "sends spans of what programs, server and workers do to this OpenTelemetry collector, by OTLP over HTTP (needs a build with the feature `otel`)"]),
     row(["", "OTEL_EXPORTER_OTLP_ENDPOINT", ""], ["http://localhost:4318", "none", "the same, if `GT_OTEL` is not set; `OTEL_SERVICE_NAME`, `OTEL_RESOURCE_ATTRIBUTES` and `OTEL_EXPORTER_OTLP_HEADERS` hold, too"]),
     row(["", "NO_COLOR", ""], ["1", "colors on terminals", "no colors in a terminal"]),
     row(["", "LIBTORCH", ""], ["FOLDER", "none", "where a build with `torch` finds libtorch"]),
     row(["", "LIBTORCH_USE_PYTORCH", ""], ["1", "0", "a build with `torch` uses the libtorch of an installed PyTorch"]),
-    row(["server.port", "", "--port"], ["12345", "12345", "the port of `gt-cli server`"]),
+    row(["server.port", "", "--port"], ["12345", "12345", "the port of `gt-cli server`"]).number(0, 65535),
     row(["server.host", "", "--host"], ["head", "localhost", "the host name or address that `gt-cli server` listens on"]),
     row(["server.max_priority", "", "--max-priority"], ["50", "100", "the highest priority that a program gets on `gt-cli server`"]),
     row(["server.metrics", "", "--metrics"], ["localhost:9464", "none", "where `gt-cli server` serves metrics"]),
-    row(["server.drain", "", "--drain"], ["30", "30", "the seconds for which programs may go on after `gt-cli server` got SIGTERM"]),
+    row(["server.drain", "", "--drain"], ["30", "30", "the seconds for which programs may go on after `gt-cli server` got SIGTERM"]).number(0, u64::MAX),
     row(["quota.memory", "", "--quota memory="], ["8GiB", "twice the memory of all workers", "bytes of live values of a session"]),
     row(["quota.values", "", "--quota values="], ["100000", "262144", "live values of a session"]),
     row(["quota.uploads", "", "--quota uploads="], ["1GiB", "as quota.memory", "bytes of a session's uploads before their inputs are declared"]),

@@ -328,4 +328,27 @@ fn variables_without_effect_are_told_of_once_with_what_was_meant() {
     finished.good();
     let doctor = Process::start_with("gt-cli", &["doctor"], &env).finish();
     assert!(doctor.stdout.contains("did you mean GT_CONNECT?"), "{}", doctor.stdout);
+    let config = Process::start_with("gt-cli", &["config", "GT_TIER"], &env).finish();
+    assert!(config.stderr.contains(meant), "{}", config.stderr);
+}
+
+#[test]
+fn values_that_a_setting_cannot_have_end_every_command_and_program() {
+    let wrong = [
+        ("GT_VERBOSE", "banana", "it is 0 or 1"),
+        ("GT_THREADS", "0", "it is a number from 1 on"),
+        ("GT_NUMERICS", "zzz", "it is exact, reassociate or approximate"),
+    ];
+    for (name, value, possible) in wrong {
+        let env = [(name, value)];
+        let meant = format!("{name}={value} has no meaning: {possible}");
+        let (_, said) = Process::start_with(DIGITS, &["--epochs", "1"], &env).finish().bad();
+        assert!(said.contains(&meant), "{said}");
+        let (_, said) = Process::start_with("gt-cli", &["schema"], &env).finish().bad();
+        assert!(said.contains(&meant), "{said}");
+        let shown = Process::start_with("gt-cli", &["config", name], &env).finish().good();
+        assert!(shown.contains(&meant), "{shown}");
+        let doctor = Process::start_with("gt-cli", &["doctor"], &env).finish();
+        assert!(doctor.stdout.contains(&meant), "{}", doctor.stdout);
+    }
 }

@@ -136,8 +136,8 @@ fn flags_come_before_the_environment_and_its_mistakes_are_named() {
     for (env, expected) in [
         (("GT_ENGINE", "jax"), "error: GT_ENGINE: unknown engine `jax`"),
         (("GT_DEVICE", "tpu"), "error: GT_DEVICE: unknown device `tpu`"),
-        (("GT_TF32", "yes"), "error: GT_TF32=yes is neither 0 nor 1"),
-        (("GT_DETERMINISTIC", "2"), "error: GT_DETERMINISTIC=2 is neither 0 nor 1"),
+        (("GT_TF32", "yes"), "error: GT_TF32=yes has no meaning: it is 0 or 1"),
+        (("GT_DETERMINISTIC", "2"), "error: GT_DETERMINISTIC=2 has no meaning: it is 0 or 1"),
     ] {
         let (status, said) = with(&[], env).bad();
         assert!(status == Some(1) && said.starts_with(expected), "{env:?}: {said}");

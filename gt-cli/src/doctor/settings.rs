@@ -2,10 +2,8 @@
 
 use super::report::{Finding, Section};
 use super::system;
-use gt_compiler::Options;
 use gt_ir::signal::Signals;
-use gt_runtime::log::{DETAIL, Detail, FORMAT, Format, SIZE, Size};
-use gt_runtime::priority::Priority;
+use gt_runtime::log::{SIZE, Size};
 use gt_runtime::worker::wanted::Wanted;
 use gt_settings::{Odd, Origin, SETTINGS};
 use std::path::Path;
@@ -13,24 +11,16 @@ use std::path::Path;
 /// A check of a variable's value.
 type Check = fn(&str) -> Option<Finding>;
 
-/// The variables whose values can be wrong.
+/// The variables whose values are judged here and not by the table of settings.
 const CHECKS: &[(&str, Check)] = &[
     (gt_runtime::embedded::CONNECT, system::reach),
     (gt_runtime::doors::VARIABLE, keys),
     (gt_runtime::doors::INSECURE, insecure),
     (gt_runtime::worker::wanted::ROAD, road),
     (gt_runtime::embedded::WORKERS, workers),
-    (gt_runtime::priority::PRIORITY, priority),
     (gt_lang::config::CONFIG, config),
-    (gt_runtime::tier::TIER, tier),
-    (gt_compiler::options::NUMERICS_VARIABLE, numerics),
-    (gt_lang::io::MAX_UNPACKED, unpacked),
-    ("GT_SIMD", simd),
-    (gt_compiler::threads::VARIABLE, threads),
     (gt_runtime::log::VARIABLE, log_file),
-    (gt_runtime::log::FORMAT, log_format),
     (gt_runtime::log::SIZE, log_size),
-    (gt_runtime::log::DETAIL, log_detail),
     ("GT_OTEL", otel),
     ("OTEL_EXPORTER_OTLP_ENDPOINT", otel),
 ];
@@ -44,8 +34,13 @@ pub(super) fn section() -> Section {
         let Some((value, origin)) = setting.value() else { continue };
         let value = value.to_string_lossy();
         let check = CHECKS.iter().find(|(name, _)| *name == setting.variable);
-        let finding =
-            check.filter(|_| !value.trim().is_empty()).and_then(|(_, check)| check(&value));
+        let finding = match setting.mistake() {
+            Some(what) => {
+                Some(Finding::trouble(what, format!("unset {}", crate::config::name(setting))))
+            }
+            None if value.trim().is_empty() => None,
+            None => check.and_then(|(_, check)| check(&value)),
+        };
         let (name, text) = match origin {
             Origin::Variable => (setting.variable, value.to_string()),
             Origin::File => (setting.key, format!("{value} (gt.toml)")),
@@ -58,7 +53,7 @@ pub(super) fn section() -> Section {
     for Odd { name, what, cure } in gt_settings::odd_variables() {
         section.line(name, "unknown", serde_json::Value::Null, Some(Finding::advice(what, cure)));
     }
-    if let Some(why) = gt_settings::problem() {
+    if let Some(why) = gt_settings::fault() {
         let finding = Finding::trouble(why, "`gt-cli config --explain` shows all settings");
         section.line("gt.toml", "not read", serde_json::Value::Null, Some(finding));
     }
@@ -73,12 +68,6 @@ fn workers(value: &str) -> Option<Finding> {
 
 fn road(_: &str) -> Option<Finding> {
     Wanted::from_environment().err().map(|error| Finding::of("GT_ROAD", &error))
-}
-
-fn priority(value: &str) -> Option<Finding> {
-    let what = |why| format!("GT_PRIORITY={value}: {why}");
-    let wrong = value.parse::<Priority>().err();
-    wrong.map(|why| Finding::trouble(what(why), "GT_PRIORITY=normal, or unset it"))
 }
 
 fn config(_: &str) -> Option<Finding> {
@@ -108,19 +97,6 @@ fn too_few(signals: &Signals, there: usize) -> Option<Finding> {
     (wanted > there).then(|| Finding::advice(what, format!("GT_WORKERS={wanted}")))
 }
 
-fn tier(_: &str) -> Option<Finding> {
-    gt_runtime::tier::plans_wanted().err().map(|error| Finding::of("GT_TIER", &error))
-}
-
-fn numerics(_: &str) -> Option<Finding> {
-    Options::from_env().err().map(|error| Finding::of("GT_NUMERICS", &error))
-}
-
-fn unpacked(value: &str) -> Option<Finding> {
-    let cure = "GT_MAX_UNPACKED=8589934592 (eight GiB), or unset it";
-    gt_lang::io::parse_limit(value).err().map(|what| Finding::trouble(what, cure))
-}
-
 #[cfg(feature = "otel")]
 fn otel(_: &str) -> Option<Finding> {
     let wrong = gt_runtime::spans::endpoint().err();
@@ -139,24 +115,9 @@ fn keys(_: &str) -> Option<Finding> {
 }
 
 fn insecure(value: &str) -> Option<Finding> {
-    let unread = format!("GT_INSECURE={value} has no effect");
     let open = "with GT_INSECURE=1, programs connect over tcp without encryption";
-    Some(match value.trim() {
-        "1" => Finding::advice(open, "unset GT_INSECURE outside of closed networks"),
-        _ => Finding::advice(unread, "GT_INSECURE=1, or unset it"),
-    })
-}
-
-fn simd(value: &str) -> Option<Finding> {
-    let what = format!("GT_SIMD={value} is not known, and has no effect");
-    let known = ["128", "256"].contains(&value);
-    (!known).then(|| Finding::advice(what, "GT_SIMD=128 or 256 for narrower vectors, or unset it"))
-}
-
-fn threads(value: &str) -> Option<Finding> {
-    let what = format!("GT_THREADS={value} is not a number of threads, and has no effect");
-    let is_number = gt_compiler::threads::parse(value).is_some();
-    (!is_number).then(|| Finding::advice(what, "GT_THREADS=2, or unset it for every core"))
+    let cure = "unset GT_INSECURE outside of closed networks";
+    (value.trim() == "1").then(|| Finding::advice(open, cure))
 }
 
 fn log_file(value: &str) -> Option<Finding> {
@@ -166,19 +127,9 @@ fn log_file(value: &str) -> Option<Finding> {
     (!there).then(|| Finding::trouble(what, "make the folder, or name a file in another folder"))
 }
 
-fn log_format(value: &str) -> Option<Finding> {
-    let what = |why: String| Finding::trouble(format!("{FORMAT}: {why}"), "unset GT_LOG_FORMAT");
-    value.parse::<Format>().err().map(what)
-}
-
 fn log_size(value: &str) -> Option<Finding> {
     let what = |why: String| Finding::trouble(format!("{SIZE}: {why}"), "GT_LOG_SIZE=64M");
     value.parse::<Size>().err().map(what)
-}
-
-fn log_detail(value: &str) -> Option<Finding> {
-    let what = |why: String| Finding::trouble(format!("{DETAIL}: {why}"), "unset GT_LOG_DETAIL");
-    value.parse::<Detail>().err().map(what)
 }
 
 #[cfg(test)]
@@ -189,9 +140,6 @@ mod tests {
     #[test]
     fn values_that_cannot_be_done_are_found() {
         assert!(workers("3").is_none() && workers("0").is_some());
-        assert!(unpacked("1000").is_none() && unpacked("8G").is_some());
-        assert!(threads("3").is_none() && threads("0").is_some());
-        assert!(simd("128").is_none() && simd("512").is_some());
         let absent = "/no/such/folder/gt.log";
         assert!(log_file("gt.log").is_none() && log_file(absent).is_some());
     }

@@ -37,7 +37,7 @@ use gt_ir::{DType, Dim, HostTensor, Shape, Type};
 
 use crate::error::{Error, Result};
 use crate::state::data_error;
-pub use unpack::{MAX_UNPACKED, parse_limit};
+pub use unpack::MAX_UNPACKED;
 
 /// Names of files in errors.
 pub(crate) trait InFile<T> {

@@ -97,7 +97,7 @@ impl Unpacking {
 ///
 /// # Errors
 /// The text is not a number of bytes.
-pub fn parse_limit(text: &str) -> Result<u64, String> {
+fn parse_limit(text: &str) -> Result<u64, String> {
     let bad = || format!("{MAX_UNPACKED}={text} is not a number of bytes");
     text.trim().parse().map_err(|_| bad())
 }

@@ -81,7 +81,7 @@ impl Found {
 impl Watch {
     /// A watch, if the environment asks for one.
     pub(super) fn of_environment() -> Option<Box<Watch>> {
-        gt_settings::var_os(VARIABLE).is_some_and(|value| value == "1").then(Box::default)
+        gt_settings::is_on(VARIABLE).then(Box::default)
     }
 
     /// A value is gone.

@@ -13,6 +13,8 @@ use crate::choice::{DEVICE, ENGINE, Wish};
 pub const CONNECT: &str = "GT_CONNECT";
 /// The variable for the number of workers.
 pub const WORKERS: &str = "GT_WORKERS";
+/// The variable that names a collector of spans.
+const SPANS: &str = "GT_OTEL";
 /// The variable that says whether work is spread without signals.
 const AUTO: &str = "GT_AUTO_SHARD";
 
@@ -89,7 +91,7 @@ fn connect(address: &str, _: &Demand) -> Result<Arc<dyn Backend>, RunError> {
     Err(RunError::new(ErrorKind::Connection, message).hint(hint))
 }
 
-/// Fails if the user's file of settings is faulty. Tells once of variables that have no effect.
+/// Fails if the user's settings are faulty. Tells once of variables that have no effect.
 #[expect(
     clippy::print_stderr,
     reason = "a misspelled variable must not fail the program, nor pass in silence"
@@ -99,6 +101,11 @@ fn notice() -> Result<(), RunError> {
     let problem = TOLD.get_or_init(|| {
         for odd in gt_settings::odd_variables() {
             eprintln!("gt: {}: {}", odd.what, odd.cure);
+        }
+        if cfg!(not(feature = "otel")) && gt_settings::var(SPANS).is_some() {
+            eprintln!(
+                "gt: {SPANS} has no effect: this program is built without the feature `otel`"
+            );
         }
         gt_settings::problem()
     });
