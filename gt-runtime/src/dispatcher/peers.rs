@@ -219,8 +219,15 @@ impl Dispatcher {
 
     pub(super) fn ended(&mut self, peer: PeerId, ending: &Ending) {
         match ending {
-            Ending::Bye(reason) if reason.is_empty() => self.lose(peer, "it closed the connection"),
-            Ending::Bye(reason) => self.lose(peer, &format!("it closed the connection: {reason}")),
+            Ending::Bye(reason) => {
+                let why = if reason.is_empty() { "" } else { ": " };
+                let reason = format!("it closed the connection{why}{reason}");
+                if let Some(Party::Worker(worker)) = self.peers.get(&peer).map(|known| known.party)
+                {
+                    self.part_with(worker, peer, &reason);
+                }
+                self.lose(peer, &reason);
+            }
             Ending::Refused(_) | Ending::Silent(_) | Ending::Stuck(_) | Ending::NoAnswer(_) => {
                 let reason = ending.to_string();
                 self.expel(peer, &reason);

@@ -1,7 +1,7 @@
 //! The handlers of workers' messages, and of the loss of a worker.
 
 use super::core::Dispatcher;
-use super::party::{Owed, Party};
+use super::party::{Owed, Party, Worker};
 use super::session::{Session, Work, error};
 use super::{Action, Config, Report};
 use crate::identity::Identity;
@@ -321,6 +321,21 @@ impl Dispatcher {
             );
         }
         self.give_client(id, Stream::Control, ToClient::Stats { request, stats }, owed);
+    }
+
+    /// Lets a worker go that says good-bye. It counts as lost if sessions live on it.
+    pub(super) fn part_with(&mut self, id: WorkerId, peer: PeerId, reason: &str) {
+        let is_free = |worker: &Worker| worker.capacity.is_some() && worker.sessions.is_empty();
+        if !self.workers.get(&id).is_some_and(is_free) {
+            return;
+        }
+        self.workers.remove(&id);
+        self.roads.retain(|(from, to), _| *from != id && *to != id);
+        self.totals.left += 1;
+        if let Some(known) = self.peers.get(&peer) {
+            let report = Report::WorkerLeft(id, known.identity.clone(), reason.to_owned());
+            self.out.push(Action::Report(report));
+        }
     }
 
     /// Handles the loss of a worker with all its values.

@@ -38,8 +38,10 @@ pub struct Totals {
     pub killed: u64,
     /// Workers that joined.
     pub joined: u64,
-    /// Workers that were lost.
+    /// Workers that were lost: those that ended without a good-bye, or with sessions on them.
     pub lost: u64,
+    /// Workers that said good-bye and had no session.
+    pub left: u64,
     /// Peers that were refused.
     pub refused: u64,
     /// What the workers have done for sessions, those that have ended included.
