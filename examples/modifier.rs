@@ -1,5 +1,6 @@
 //! Two stream modifiers in a program of their own: one counts the multiplications and additions of
-//! matrix products, one forbids an op. The core of GT knows neither.
+//! matrix products, one forbids an op. The core of GT knows neither. With the arguments `serve
+//! HOST:PORT` the program is a server that forbids an op to its clients.
 
 #![expect(clippy::print_stdout, reason = "a program that prints")]
 
@@ -71,6 +72,12 @@ impl Modifier for Forbid {
 }
 
 fn main() -> Result<()> {
+    // A server of a cluster that refuses to take an op from any program.
+    if let [_, command, address] = &std::env::args().collect::<Vec<_>>()[..] {
+        assert_eq!(command, "serve", "the arguments are `serve HOST:PORT`, or none");
+        insert(Place::Dispatcher, Forbid { op: "cos", refused: 0 });
+        return gt::cluster::serve(address, |line| println!("{line}"));
+    }
     insert(Place::Client, Flops::default());
     insert(Place::Worker, Forbid { op: "sin", refused: 0 });
     let x: T![N<32>, N<64>] = Tensor::ones();

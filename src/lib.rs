@@ -53,6 +53,7 @@
 //! | batches, curves of a run, and a trainer | [`data`], [`logger`], [`trainer`] |
 //! | safetensors, npy, csv, `.pth`, checkpoints of whole runs | [`io`], [`state`] |
 //! | sessions and servers | [`Session`], [`Options`], [`connect`], [`workers`], [`embedded`] |
+//! | a server or a worker in a program of your own, stream modifiers | `cluster`, [`modifier`] |
 //! | errors | [`Error`], [`ErrorKind`] |
 //!
 //! The user guide (`cargo xtask guide`) explains all of this in order, with a table of equivalents
@@ -60,7 +61,7 @@
 //!
 //! The first operation starts a dispatcher and a worker inside the process. With
 //! `GT_CONNECT=HOST:PORT` in the environment, or with [`connect`], the same program runs on a
-//! server's workers. This crate only re-exports the other crates.
+//! server's workers. This crate re-exports the other crates and adds little.
 
 /// The code of the README, as a test.
 #[cfg(doctest)]
@@ -74,6 +75,9 @@ struct Agents;
 
 #[cfg(doctest)]
 mod guide;
+
+#[cfg(feature = "cluster")]
+pub mod cluster;
 
 pub use gt_ir as ir;
 pub use gt_lang::*;

@@ -1,6 +1,7 @@
 //! The command line: its arguments and help texts. It decides nothing.
 
 use crate::quota::Quotas;
+use clap::error::ErrorKind;
 use clap::{Args, Command as Clap, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use gt_compiler::Numerics;
 use gt_compiler::shard::Rates;
@@ -33,14 +34,25 @@ pub(crate) struct Cli {
 impl Cli {
     /// The definition of the command line, without the values of `gt.toml`.
     pub(crate) fn definition() -> Clap {
-        Cli::command()
+        with_status(Cli::command())
     }
 
     /// The command line of this process. Flags that it leaves out have the values of `gt.toml`,
     /// unless a variable of the environment has another one.
     pub(crate) fn of_process() -> Cli {
-        let matches = with_file(Cli::command()).get_matches();
-        Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+        let matches = with_file(Cli::definition()).try_get_matches();
+        let cli = matches.and_then(|matches| Cli::from_arg_matches(&matches));
+        cli.unwrap_or_else(|error| {
+            // What is missing may be in a variable with a wrong name.
+            if error.kind() == ErrorKind::MissingRequiredArgument {
+                crate::tell_odd_variables();
+            }
+            let wants_json = std::env::args_os().any(|word| word == "--json");
+            match error.use_stderr() && wants_json {
+                true => crate::fault::wrong_command_line(&error),
+                false => error.exit(),
+            }
+        })
     }
 }
 
@@ -64,6 +76,23 @@ fn with_file(mut cli: Clap) -> Clap {
     }
     cli
 }
+
+/// A command line whose help tells the exit status of each command.
+fn with_status(cli: Clap) -> Clap {
+    cli.mut_subcommands(|command| {
+        let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        let command = match help.contains("Exit status") || command.has_subcommands() {
+            true => command,
+            false if help.is_empty() => command.after_help(STATUS),
+            false => command.after_help(format!("{STATUS}\n\n{help}")),
+        };
+        with_status(command)
+    })
+}
+
+/// The exit status of most commands.
+const STATUS: &str = "\
+Exit status: 0 for success, 1 for an error, 2 for a wrong command line, 130 after Ctrl-C.";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -273,9 +302,12 @@ pub(crate) struct VisualizeArgs {
     #[arg(value_name = "TRACE", required = true)]
     pub(crate) traces: Vec<PathBuf>,
     /// The picture: .html (zoom, search, hover), .svg, .png, or .json for ui.perfetto.dev [default:
-    /// the first trace with .html]; `-` is the page on standard output
+    /// the first trace with .html]; `-` is standard output
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
+    /// The form of the picture [default: that of the name; html on standard output]
+    #[arg(long, value_name = "FORM", value_parser = ["html", "svg", "png", "json"])]
+    pub(crate) form: Option<String>,
     /// The title of the picture
     #[arg(long, value_name = "TEXT")]
     pub(crate) title: Option<String>,
@@ -288,6 +320,7 @@ one run are drawn together, by the clocks of their machines.
 Examples:
   gt-cli visualize run.jsonl
   gt-cli visualize run.jsonl -o run.svg --title \"two programs on one worker\"
+  gt-cli visualize run.jsonl --form svg -o - | rsvg-convert -f pdf > run.pdf
   GT_INSTRUCTION_LOG=%p.jsonl GT_LOG_FORMAT=json cargo run --example digits
   gt-cli visualize server.jsonl worker.jsonl -o run.html";
 

@@ -5,10 +5,15 @@ use crate::fault::run_error;
 use crate::news::print;
 use anyhow::Result;
 use gt_ir::units;
-use gt_runtime::status::{Monitor, ask};
+use gt_runtime::status::Monitor;
 use gt_runtime::wire::SessionStatus;
 use gt_runtime::zmq::Address;
 use serde_json::json;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// How long programs are watched for whether they are idle.
+const GLANCE: Duration = Duration::from_millis(150);
 
 /// The columns, and whether they stand to the right.
 const COLUMNS: [(&str, bool); 8] = [
@@ -24,7 +29,15 @@ const COLUMNS: [(&str, bool); 8] = [
 
 pub(crate) fn clients(args: &ClientsArgs, json: bool) -> Result<()> {
     let address: Address = args.connect.parse()?;
-    let status = ask(&address).map_err(run_error)?;
+    let mut monitor = Monitor::connect(&address).map_err(run_error)?;
+    let mut status = monitor.ask().map_err(run_error)?;
+    let before: BTreeMap<String, u64> =
+        status.sessions.iter().map(|session| (session.id.clone(), session.segments)).collect();
+    if !json {
+        // Between two short segments a program looks idle.
+        std::thread::sleep(GLANCE);
+        status = monitor.ask().map_err(run_error)?;
+    }
     if json {
         for session in &status.sessions {
             print(&serde_json::to_string(session)?);
@@ -34,7 +47,13 @@ pub(crate) fn clients(args: &ClientsArgs, json: bool) -> Result<()> {
     let n_hidden = status.n_sessions.saturating_sub(status.sessions.len() as u64);
     match status.sessions.is_empty() {
         true => print("no programs of yours use the server"),
-        false => print(&table(status.sessions.iter().map(row).collect())),
+        false => {
+            let is_active = |session: &SessionStatus| {
+                before.get(&session.id).is_none_or(|segments| *segments < session.segments)
+            };
+            let rows = status.sessions.iter().map(|session| row(session, is_active(session)));
+            print(&table(rows.collect()));
+        }
     }
     if n_hidden > 0 {
         print(&format!("programs of other users: {n_hidden}"));
@@ -55,10 +74,12 @@ pub(crate) fn kill(args: &KillArgs, json: bool) -> Result<()> {
     Ok(())
 }
 
-fn row(session: &SessionStatus) -> [String; 8] {
+/// The cells of a session. Whether it sent segments within the last moment.
+fn row(session: &SessionStatus, is_active: bool) -> [String; 8] {
     let program = session.name.strip_prefix(&session.id).unwrap_or(&session.name).trim();
     let user = if session.user == 0 { "own".into() } else { format!("{:08x}", session.user >> 32) };
     let state = match (session.waiting, session.requests, session.workers.is_empty()) {
+        (0, 0, _) if is_active => "runs".into(),
         (0, 0, _) => "idle".into(),
         (_, _, true) => "waits for a worker".into(),
         (0, _, _) => "reads".into(),
@@ -118,14 +139,19 @@ mod tests {
             requests,
             ..SessionStatus::default()
         };
-        let rows =
-            [session("s1", 2, 1, 59), session("s12", 0, 1, 7_500), session("s3", 0, 0, 90_000)];
-        let text = table(rows.iter().map(row).collect());
+        let rows = [
+            row(&session("s1", 2, 1, 59), true),
+            row(&session("s12", 0, 1, 7_500), false),
+            row(&session("s3", 0, 0, 90_000), false),
+            row(&session("s4", 0, 0, 90_000), true),
+        ];
+        let text = table(rows.to_vec());
         let expected = "\
 SESSION  PROGRAM             USER        AGE  WORKERS    RAN   MEMORY  STATE
 s1       digits (pi, pid 7)  own        59 s  w1       0.0 s  12.0 kB  runs (2 to do)
 s12      digits (pi, pid 7)  own   2 h 5 min  w1       0.0 s  12.0 kB  reads
-s3       digits (pi, pid 7)  own     1 d 1 h  w1       0.0 s  12.0 kB  idle";
+s3       digits (pi, pid 7)  own     1 d 1 h  w1       0.0 s  12.0 kB  idle
+s4       digits (pi, pid 7)  own     1 d 1 h  w1       0.0 s  12.0 kB  runs";
         assert_eq!(text, expected);
     }
 }

@@ -139,16 +139,40 @@ pub(crate) fn report(error: &anyhow::Error, json: bool) -> i32 {
         news(false, &error.to_string());
         flush();
     } else {
-        eprintln!("error: {error:#}");
+        eprintln!("error: {}", chain(error));
     }
     if error.is::<Interrupted>() { crate::signals::INTERRUPTED } else { 1 }
+}
+
+/// Prints the error of a wrong command line as an object, and ends the process.
+pub(crate) fn wrong_command_line(error: &clap::Error) -> ! {
+    let text = error.to_string();
+    let text = text.strip_prefix("error: ").unwrap_or(&text);
+    let (message, rest) = text.split_once("\n\n").unwrap_or((text, ""));
+    let said = |line: &&str| line.starts_with("tip: ") || line.starts_with("Usage: ");
+    let hints: Vec<&str> = rest.lines().map(str::trim).filter(said).collect();
+    let hint = (!hints.is_empty()).then(|| hints.join("\n"));
+    eprintln!("{}", json!({ "error": message, "hint": hint }));
+    std::process::exit(2);
+}
+
+/// An error and its causes. A cause whose text an error repeats is said once.
+fn chain(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if !text.contains(&cause) {
+            let colon = if text.is_empty() { "" } else { ": " };
+            text += &format!("{colon}{cause}");
+        }
+    }
+    text
 }
 
 /// An error as an object with its message, causes included, and its hint or null.
 fn object(error: &anyhow::Error) -> Value {
     // By the text, because an `anyhow::Error` forgets which types have hints. All print them alike:
     // see `Hinted::print`.
-    let text = format!("{error:#}");
+    let text = chain(error);
     let (message, hint) = match text.split_once("\nhint: ") {
         Some((message, hint)) => (message, Some(hint)),
         None => (&*text, None),
@@ -184,6 +208,14 @@ mod tests {
         assert_eq!(object(&error), expected);
         let plain = anyhow::anyhow!("two lines\n  of text");
         assert_eq!(object(&plain), json!({ "error": "two lines\n  of text", "hint": null }));
+    }
+
+    #[test]
+    fn a_cause_that_its_error_repeats_is_said_once() {
+        let inner = std::io::Error::other("no server at pi:1");
+        let outer = anyhow::Error::from(inner).context("no server at pi:1\nhint: start one");
+        assert_eq!(chain(&outer), "no server at pi:1\nhint: start one");
+        assert_eq!(chain(&anyhow::anyhow!("a").context("b")), "b: a");
     }
 
     #[test]

@@ -15,6 +15,7 @@ mod recorder;
 mod report;
 mod table;
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -139,6 +140,16 @@ pub(crate) fn instruction(
         recorder.instruction(instr, signal, (inputs, out), nanos);
         recorder.memory(clock::now(), live, instr.loc);
     });
+}
+
+/// Whether so many bytes are more than were held when [`held`] was called last, by more than a few.
+pub(crate) fn is_most(live: u64) -> bool {
+    recorder().as_ref().is_some_and(|recorder| live > recorder.held.0 + recorder.held.0 / 64)
+}
+
+/// A worker holds values of so many bytes in all, by the lines that made them.
+pub(crate) fn held(live: u64, lines: BTreeMap<Loc, u64>) {
+    record(|recorder| recorder.held = (live, lines));
 }
 
 /// A segment ran instruction by instruction, or as one program at its first run.

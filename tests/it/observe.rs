@@ -31,10 +31,17 @@ fn a_profile_names_the_lines_of_a_program_that_was_not_changed() {
     let kernels = profile["kernels"].as_array().unwrap();
     let in_plan = kernels.iter().find(of_plans).unwrap();
     assert!(in_plan["lines"][0].as_str().unwrap().contains(".rs:"), "{in_plan}");
+    // Most of the memory is of parameters and moments, which lines of the program made.
+    let lines = profile["memory"]["lines"].as_array().unwrap().iter();
+    let of_lines = lines.filter(|line| line[0].as_str().unwrap().contains(".rs:"));
+    let held: u64 = of_lines.map(|line| line[1].as_u64().unwrap()).sum();
+    let peak = profile["memory"]["peak"].as_u64().unwrap();
+    assert!(held <= peak && 2 * held > peak, "{}", profile["memory"]);
     let file = object(&std::fs::read_to_string(&kept).unwrap());
     assert!(file["traceEvents"].as_array().unwrap().len() > 100);
     let table = run("gt-cli", &["profile", &kept, "--top", "3"]).good();
     assert!(table.contains("kernel and its lines") && table.contains('█'), "{table}");
+    assert!(table.contains("made the values in use then"), "{table}");
     let (status, said) = run("gt-cli", &["profile", &folder.write("no.json", "{}")]).bad();
     assert!(status == Some(1) && said.contains("this is no profile of GT"), "{said}");
 }
@@ -154,4 +161,20 @@ fn a_program_inserts_modifiers_without_a_change_to_the_core() {
     for line in expected {
         assert!(printed.contains(line), "no `{line}` in {printed}");
     }
+}
+
+#[test]
+fn a_program_is_a_server_whose_modifier_refuses_an_op_to_all_clients() {
+    let server = Process::start("examples/modifier", &["serve", "localhost:0"]);
+    let cluster = Cluster::of(server, 1, |address, _| {
+        Process::start("gt-cli", &["worker", "--connect", address])
+    });
+    let _session = gt::Session::connect(&cluster.address).unwrap().enter();
+    let x = gt::DynTensor::ones([4], gt::DType::F32);
+    assert_eq!(x.exp().exp().to_vec::<f32>().unwrap()[3].floor(), 15.0);
+    let said = x.cos().to_vec::<f32>().unwrap_err().to_string();
+    assert!(
+        said.contains("the modifier forbid refused a segment: cos is forbidden here"),
+        "{said}"
+    );
 }

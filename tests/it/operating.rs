@@ -146,6 +146,8 @@ fn metrics_and_health_are_served_and_hostile_peers_are_bounded() {
     let mut worker =
         Process::start("gt-cli", &["worker", "--connect", event["address"].as_str().unwrap()]);
     worker.until("registered");
+    // An answer of the server is given again for a moment.
+    std::thread::sleep(Duration::from_millis(400));
     let (code, text) = get(metrics, "/metrics");
     assert!(code.contains("200") && text.contains("\ngt_workers 1\n"), "{text}");
     drop(silent);

@@ -124,7 +124,7 @@ fn files_that_are_damaged_or_of_another_kind_are_errors_that_name_them() {
         ("mixed.jsonl", mixed.as_bytes(), "line 3 is no event"),
         ("none.jsonl", b"", "this is no trace"),
         ("zeros.jsonl", &[0; 4096], "this is no trace"),
-        ("profile.json", b"{\"gt_profile\":{}}", "this is no trace"),
+        ("profile.json", b"{\"gt_profile\":{}}", "this is a profile, which is no trace"),
         ("other.jsonl", b"{\"gt_log\":2,\"began_ns\":1}\n", "this is no trace"),
     ];
     for (name, content, why) in cases {

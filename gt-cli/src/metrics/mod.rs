@@ -8,7 +8,8 @@
 
 mod names;
 
-use anyhow::{Context, Result};
+use crate::fault::advised;
+use anyhow::{Context, Error, Result};
 use gt_runtime::clock::{self, Time};
 use gt_runtime::server::Observer;
 use gt_runtime::wire::Status;
@@ -19,14 +20,18 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode, header};
 use hyper_util::rt::TokioIo;
+use std::collections::VecDeque;
 use std::convert::Infallible;
+use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{Mutex, Semaphore, oneshot};
+use tokio::sync::{Mutex, oneshot};
+use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
 
-/// The most connections at the same time. Further ones wait until one has ended.
+/// The most connections at the same time. A further one ends the oldest, so that peers that say
+/// nothing keep nobody out.
 const MOST: usize = 32;
 /// How long a connection may take, from its first byte to its last.
 const LIFE: Duration = Duration::from_secs(5);
@@ -40,7 +45,16 @@ const FRESH: Duration = Duration::from_millis(200);
 /// Starts to serve at an address. Returns the address with its port.
 pub(crate) fn serve(address: &Address, observer: Observer) -> Result<SocketAddr> {
     let about = || format!("cannot serve metrics at {address}");
-    let listener = TcpListener::bind((address.host.as_str(), address.port)).with_context(about)?;
+    let listener = TcpListener::bind((address.host.as_str(), address.port)).map_err(|error| {
+        let text = format!("{}: {error}", about());
+        match error.kind() {
+            ErrorKind::AddrInUse => advised(
+                text,
+                "another program listens there; choose another port, or 0 for any that is free",
+            ),
+            _ => Error::msg(text),
+        }
+    })?;
     listener.set_nonblocking(true).with_context(about)?;
     let bound = listener.local_addr().with_context(about)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -59,16 +73,21 @@ struct Door {
 async fn accept(listener: TcpListener, door: Arc<Door>) {
     // An error means that the runtime has no reactor, which it has.
     let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { return };
-    let room = Arc::new(Semaphore::new(MOST));
+    let mut open: VecDeque<AbortHandle> = VecDeque::new();
     loop {
-        let Ok(place) = Arc::clone(&room).acquire_owned().await else { return };
         let Ok((stream, _)) = listener.accept().await else {
             // The process has no file descriptor left.
             sleep(Duration::from_millis(100)).await;
             continue;
         };
+        open.retain(|connection| !connection.is_finished());
+        if open.len() >= MOST
+            && let Some(oldest) = open.pop_front()
+        {
+            oldest.abort();
+        }
         let door = Arc::clone(&door);
-        tokio::spawn(async move {
+        let connection = tokio::spawn(async move {
             let answer = service_fn(|request| answer(&door, request));
             let mut http = http1::Builder::new();
             let connection = http
@@ -77,8 +96,8 @@ async fn accept(listener: TcpListener, door: Arc<Door>) {
                 .serve_connection(TokioIo::new(stream), answer);
             // A peer that breaks the protocol or is slow has no answer.
             let _ = timeout(LIFE, connection).await;
-            drop(place);
         });
+        open.push_back(connection.abort_handle());
     }
 }
 

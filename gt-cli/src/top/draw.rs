@@ -302,15 +302,34 @@ fn details(frame: &mut Frame<'_>, state: &State, theme: Theme) {
         }
     };
     let Some(Ok(serde_json::Value::Object(fields))) = object else { return };
-    let lines = fields.iter().map(|(name, value)| {
+    let known = FIELDS.iter().filter_map(|(name, label)| Some((name, label, fields.get(*name)?)));
+    let lines = known.map(|(name, label, value)| {
         Line::from(vec![
-            Span::styled(format!("{:<13}", name.replace('_', " ")), theme.dim()),
+            Span::styled(format!("{label:<20}"), theme.dim()),
             Span::raw(said(name, value)),
         ])
     });
     let title = format!("{} {}", state.which.title().trim_end_matches('s'), row.id);
     popup(frame, &title, lines.collect(), theme);
 }
+
+/// The fields of rows in the order in which they are shown, and how people call them.
+#[rustfmt::skip]
+const FIELDS: &[(&str, &str)] = &[
+    ("name", "name"), ("program", "program"), ("user", "user"),
+    ("from", "from"), ("to", "to"),
+    ("engine", "engine"), ("device", "device"), ("threads", "threads"),
+    ("age", "open for"), ("weight", "priority"), ("workers", "on workers"), ("n_sessions", "sessions"),
+    ("session", "runs now"), ("signals", "signals"), ("busy", "busy"), ("ran", "has run for"),
+    ("launches", "segments"), ("instructions", "instructions"), ("planned", "as plans"),
+    ("segments", "segments sent"), ("waiting", "segments waiting"), ("queue", "segments waiting"),
+    ("requests", "unanswered reads"), ("plans", "plans compiled"), ("compiled", "compiling took"),
+    ("bytes", "live values take"), ("values", "live values"),
+    ("used", "values take"), ("memory", "memory"), ("kept", "kept by the server"),
+    ("up", "sends"), ("up_total", "has sent"), ("down", "reads"), ("down_total", "has read"),
+    ("there", "there"), ("there_total", "there so far"), ("back", "back"), ("back_total", "back so far"),
+    ("messages", "messages"), ("queued", "queued"),
+];
 
 /// A field as people read it.
 fn said(name: &str, value: &serde_json::Value) -> String {
@@ -332,6 +351,9 @@ fn said(name: &str, value: &serde_json::Value) -> String {
     match (name, number) {
         ("busy" | "planned", Some(part)) => percent(part).trim_start().to_owned(),
         ("age" | "compiled" | "ran", Some(seconds)) => format!("{seconds:.1} s"),
+        ("user", Some(0.0)) => "the server's own".into(),
+        ("user", _) => format!("{:08x}", value.as_u64().unwrap_or_default() >> 32),
+        ("memory", Some(0.0)) => "unknown".into(),
         ("launches" | "instructions" | "messages", Some(n)) => format!("{} a second", count(n)),
         ("up" | "down" | "there" | "back", Some(n)) => {
             format!("{} a second", units::bytes(n as u64))
@@ -437,6 +459,34 @@ mod tests {
         let text = screen(80, 24, true, gone);
         assert!(text.contains("no answer, trying again: the server at localhost:12345"), "{text}");
         assert!(text.contains("s1   digits"), "{text}");
+    }
+
+    #[test]
+    fn every_field_of_a_row_has_a_label() {
+        let (before, now) = two_answers();
+        let view = serde_json::to_value(View::between(Some(&before), &now)).unwrap();
+        for table in ["workers", "sessions", "links"] {
+            for (name, _) in view[table][0].as_object().unwrap() {
+                assert!(name == "id" || FIELDS.iter().any(|(field, _)| field == name), "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_server_without_workers_is_not_busy_at_all() {
+        let alone = |state: &mut State| {
+            let none = gt_runtime::wire::Status::default();
+            state.show(View::between(None, &none));
+        };
+        let text = screen(80, 24, true, alone);
+        assert!(text.contains("busy 0 %"), "{text}");
+    }
+
+    #[test]
+    fn a_filter_for_a_program_shows_its_workers_and_links() {
+        let text = screen(80, 24, true, press("/digits\n"));
+        assert!(text.contains("s1   digits") && !text.contains("s2   gpt"), "{text}");
+        assert!(text.contains("w1   node7") && text.contains("s1       server"), "{text}");
     }
 
     #[test]

@@ -129,13 +129,26 @@ const LINKS: &[Column] = &[
 /// The rows of a table.
 pub(crate) fn rows(which: Which, view: &View) -> Vec<Row> {
     match which {
-        Which::Workers => view.workers.iter().map(worker).collect(),
+        Which::Workers => view.workers.iter().map(|row| worker(row, view)).collect(),
         Which::Sessions => view.sessions.iter().map(|row| session(row, view)).collect(),
-        Which::Links => view.links.iter().map(link).collect(),
+        Which::Links => view.links.iter().map(|row| link(row, view)).collect(),
     }
 }
 
-fn worker(row: &WorkerRow) -> Row {
+/// The names of the sessions that live on a worker, so that the filter for a program shows it.
+fn names_on(view: &View, worker: &str) -> String {
+    let on = view.sessions.iter().filter(|row| row.workers.iter().any(|id| id == worker));
+    on.map(|row| &*row.name).collect::<Vec<_>>().join(" ")
+}
+
+/// The name of the session or worker at an end of a link.
+fn name_of<'v>(view: &'v View, id: &'v str) -> &'v str {
+    let session = view.sessions.iter().find(|row| row.id == id).map(|row| &*row.name);
+    let worker = || view.workers.iter().find(|row| row.id == id).map(|row| &*row.name);
+    session.or_else(worker).unwrap_or(id)
+}
+
+fn worker(row: &WorkerRow, view: &View) -> Row {
     let known = (row.memory > 0).then(|| row.used as f64 / row.memory as f64);
     let bytes = match row.memory {
         0 => units::bytes(row.used),
@@ -173,7 +186,11 @@ fn worker(row: &WorkerRow) -> Row {
         ],
         words: format!(
             "{} {} {} {} {}",
-            row.name, row.engine, row.device, row.session, row.signals
+            row.name,
+            row.engine,
+            row.device,
+            row.signals,
+            names_on(view, &row.id)
         ),
         id: row.id.clone(),
     }
@@ -219,7 +236,7 @@ fn session(row: &SessionRow, view: &View) -> Row {
     }
 }
 
-fn link(row: &LinkRow) -> Row {
+fn link(row: &LinkRow, view: &View) -> Row {
     Row {
         cells: vec![
             text(&row.from),
@@ -241,7 +258,7 @@ fn link(row: &LinkRow) -> Row {
             Key::Number(row.messages),
             Key::Number(row.queued as f64),
         ],
-        words: format!("{} {}", row.from, row.to),
+        words: format!("{} {}", name_of(view, &row.from), name_of(view, &row.to)),
         id: format!("{} {}", row.from, row.to),
     }
 }

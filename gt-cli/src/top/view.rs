@@ -121,7 +121,8 @@ impl View {
         let rows = now.workers.iter().map(|w| worker(&interval, workers.get(&w.id), w, &sessions));
         let workers: Vec<WorkerRow> = rows.collect();
         let link_of = |link: &LinkStatus| links.get(&(link.from.clone(), link.to.clone())).copied();
-        let busy: f64 = workers.iter().map(|worker| worker.rates.busy).sum();
+        // The sum of no numbers is -0.0, which would be shown.
+        let busy = workers.iter().map(|worker| worker.rates.busy).fold(0.0, |a, b| a + b);
         let total = interval.rates(before.totals.work, now.totals.work);
         View {
             version: now.version.clone(),

@@ -21,14 +21,16 @@ use serde_json::json;
 use std::path::PathBuf;
 
 pub(crate) fn visualize(args: &VisualizeArgs, is_json: bool) -> Result<()> {
-    let output = args.output.clone().unwrap_or_else(|| beside(&args.traces));
+    let end = args.form.as_deref().unwrap_or("html");
+    let output = args.output.clone().unwrap_or_else(|| beside(&args.traces, end));
     let is_dash = files::is_dash(&output);
-    let form = output.extension().and_then(|end| end.to_str());
-    let form = if is_dash { "html" } else { form.unwrap_or_default() };
+    let named = output.extension().and_then(|end| end.to_str()).unwrap_or_default();
+    let form = args.form.as_deref().unwrap_or(if is_dash { "html" } else { named });
     if !["html", "svg", "png", "json"].contains(&form) {
         bail!(advised(
             format!("no picture has the form of {}", output.display()),
-            "name a file that ends with .html, .svg, .png or .json (for ui.perfetto.dev)"
+            "name a file that ends with .html, .svg, .png or .json (for ui.perfetto.dev), or give \
+             --form"
         ));
     }
     let mut timeline = Timeline::of(read::traces(&args.traces)?);
@@ -52,19 +54,19 @@ pub(crate) fn visualize(args: &VisualizeArgs, is_json: bool) -> Result<()> {
         true => news::print(&said.to_string()),
         false => {
             timeline.notes.iter().for_each(|note| eprintln!("note: {note}"));
-            let name = if is_dash { "the page".into() } else { files::shown(&output) };
+            let name = if is_dash { "the picture".into() } else { files::shown(&output) };
             eprintln!("{name}: {n} events on {lanes} lanes");
         }
     }
     Ok(())
 }
 
-/// The page beside the first trace. That of standard input is standard output.
-fn beside(traces: &[PathBuf]) -> PathBuf {
+/// The picture beside the first trace. That of standard input is standard output.
+fn beside(traces: &[PathBuf], end: &str) -> PathBuf {
     match traces.first() {
         Some(trace) if files::is_dash(trace) => trace.clone(),
-        Some(trace) => trace.with_extension("html"),
-        None => "timeline.html".into(),
+        Some(trace) => trace.with_extension(end),
+        None => format!("timeline.{end}").into(),
     }
 }
 

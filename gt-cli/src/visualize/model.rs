@@ -242,6 +242,7 @@ impl Timeline {
         if own.workers {
             reports_at_their_end(&mut events);
         }
+        share_launches(&mut events);
         let mut asked = Asked::new();
         for event in &events {
             lanes.add(event, &own, &mut asked);
@@ -266,6 +267,35 @@ fn reports_at_their_end(events: &mut [Event]) {
     events.iter_mut().for_each(|event| event.at -= start);
 }
 
+/// The instructions of a plan have no times of their own. Each gets an equal part of its launch, in
+/// order.
+fn share_launches(events: &mut [Event]) {
+    let mut launches: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    let mut groups = Vec::new();
+    for (n, event) in events.iter().enumerate().filter(|(_, event)| event.event == "EXECUTE") {
+        if event.command == "Launch" {
+            groups.extend(launches.insert(&event.name, vec![n]));
+        } else if is_in_plan(event)
+            && let Some(group) = launches.get_mut(&*event.name)
+        {
+            group.push(n);
+        }
+    }
+    groups.extend(launches.into_values());
+    for group in groups {
+        let [launch, instructions @ ..] = &group[..] else { continue };
+        let (at, took) = (events[*launch].at, events[*launch].took / instructions.len() as f64);
+        for (k, &n) in instructions.iter().enumerate() {
+            (events[n].at, events[n].took) = (at + took * k as f64, took);
+        }
+    }
+}
+
+/// Whether an instruction ran within a plan.
+fn is_in_plan(event: &Event) -> bool {
+    event.details.contains(" in the plan (")
+}
+
 /// Lanes by their places.
 #[derive(Default)]
 struct Lanes(BTreeMap<Place, Vec<Span>>);
@@ -285,6 +315,8 @@ struct Place {
 enum Part {
     /// What it does.
     Work,
+    /// The instructions of the plans that it runs.
+    Instructions,
     /// How long segments wait for it.
     Queue,
     /// The plans that it makes beside its work.
@@ -304,6 +336,7 @@ impl Place {
     fn ending(&self) -> &'static str {
         match self.part {
             Part::Work => "",
+            Part::Instructions => " ops",
             Part::Queue => " queue",
             Part::Compiler => " compiler",
             Part::Exchanges => " exchanges",
@@ -383,6 +416,7 @@ impl Lanes {
                     "COMPILE" => Part::Compiler,
                     "QUEUE" => Part::Queue,
                     "EXCHANGE" => Part::Exchanges,
+                    _ if is_in_plan(event) => Part::Instructions,
                     _ => Part::Work,
                 };
                 let lane = self.part(Party::Worker, &event.name, part);

@@ -12,6 +12,8 @@ use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
+/// What stands at the beginning of a profile.
+const PROFILE: &[u8] = b"\"gt_profile\"";
 /// The most bytes of a line.
 const MAX_LINE: u64 = 1 << 20;
 /// The most events of all files together.
@@ -129,6 +131,13 @@ fn file(path: &Path, trace: &mut Trace) -> Result<(u128, usize)> {
         "use a file of `gt-cli trace`, or a log with GT_LOG_FORMAT=json",
     );
     let mut lines = Lines { from: BufReader::new(files::open(path)?), n: 0, bytes: Vec::new() };
+    ensure!(
+        !is_profile(lines.from.fill_buf()?),
+        advised(
+            "this is a profile, which is no trace",
+            "`gt-cli profile FILE` prints it, and ui.perfetto.dev draws it",
+        )
+    );
     let head: Option<Head> = match lines.next()? {
         Some(line) => serde_json::from_slice(line).ok(),
         None => None,
@@ -159,6 +168,11 @@ fn file(path: &Path, trace: &mut Trace) -> Result<(u128, usize)> {
         }
     }
     Ok((head.began_ns, first))
+}
+
+/// Whether a file that begins so is a profile.
+fn is_profile(start: &[u8]) -> bool {
+    start.windows(PROFILE.len()).take(100).any(|part| part == PROFILE)
 }
 
 fn is_possible(event: &Event) -> bool {

@@ -90,7 +90,7 @@ fn a_file_that_is_given_twice_is_read_once() {
 
 #[test]
 fn the_page_of_standard_input_is_standard_output() {
-    let page = |trace: &str| super::beside(&[trace.into(), "b.jsonl".into()]);
+    let page = |trace: &str| super::beside(&[trace.into(), "b.jsonl".into()], "html");
     assert_eq!(page("-"), PathBuf::from("-"));
     assert_eq!(page("a/run.jsonl"), PathBuf::from("a/run.html"));
 }
@@ -109,6 +109,14 @@ fn files_that_are_no_traces_are_errors_that_say_so() {
     let cut = sample() + "{\"seq\":9,\"at\":17";
     let trace = traced("cut", &cut).unwrap();
     assert_eq!(trace.notes, ["line 8, the last, is cut off"]);
+}
+
+#[test]
+fn a_profile_is_called_one() {
+    let profile =
+        "{\"displayTimeUnit\":\"ms\",\"gt_profile\":{}}".to_owned() + &" ".repeat(2 << 20);
+    let said = format!("{:#}", traced("profile", profile).err().unwrap());
+    assert!(said.contains("this is a profile") && said.contains("gt-cli profile"), "{said}");
 }
 
 #[test]
@@ -140,6 +148,21 @@ fn a_report_on_a_segment_that_began_before_the_trace_does_not_make_it_longer() {
     let timeline = Timeline::of(traced("early", &(sample() + &early)).unwrap());
     assert_eq!(timeline.length, 650.0);
     assert_eq!(timeline.memory[0].samples[0], (0.0, 8));
+}
+
+#[test]
+fn the_instructions_of_plans_share_the_time_of_their_launch_on_a_lane_of_their_own() {
+    let op = |op: &str| {
+        let details = format!(",\"details\":\"%1 = {op} %0 in the plan (a.rs:1:2)\"");
+        line(1431.0, "EXECUTE", "worker", "w1", op, &details)
+    };
+    let text = own() + &op("matmul") + &op("relu");
+    let timeline = Timeline::of(traced("ops", text).unwrap());
+    let lane = timeline.lanes.iter().find(|lane| lane.name == "w1 ops").unwrap();
+    let spans: Vec<_> = lane.spans.iter().map(|span| (span.kind, span.at, span.took)).collect();
+    assert_eq!(spans, [(Kind::Contract, 50.0, 190.0), (Kind::Pointwise, 240.0, 190.0)]);
+    let launch = &timeline.lanes.iter().find(|lane| lane.name == "w1").unwrap().spans[0];
+    assert_eq!((launch.kind, launch.took), (Kind::Plan, 380.0));
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The end of a profile: what was recorded becomes a report.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use super::attribute::{Sums, row};
@@ -10,6 +11,9 @@ use crate::clock::Time;
 use crate::machine::Machine;
 use gt_ir::Loc;
 
+/// The line of values that no instruction made: data that the program gave.
+const GIVEN: &str = "(data of the program)";
+
 fn sorted(sums: BTreeMap<String, Total>) -> Vec<Row> {
     let mut rows: Vec<Row> = sums.into_iter().map(|(name, total)| row(name, total)).collect();
     rows.sort_by(|a, b| b.nanos.total_cmp(&a.nanos));
@@ -17,6 +21,18 @@ fn sorted(sums: BTreeMap<String, Total>) -> Vec<Row> {
 }
 
 impl Recorder {
+    /// The bytes of values by the lines that made them, when about the most were in use.
+    fn held(&self) -> Vec<(String, u64)> {
+        let mut sums: BTreeMap<String, u64> = BTreeMap::new();
+        for (&loc, &bytes) in &self.held.1 {
+            let line = if loc == Loc::NONE { GIVEN.to_owned() } else { line_of(loc) };
+            *sums.entry(line).or_default() += bytes;
+        }
+        let mut lines: Vec<(String, u64)> = sums.into_iter().collect();
+        lines.sort_by_key(|(_, bytes)| Reverse(*bytes));
+        lines
+    }
+
     /// The report, if the profile ends now.
     pub(super) fn report(&self, now: Time) -> Profile {
         let sums = Sums::of(self);
@@ -34,6 +50,7 @@ impl Recorder {
             memory: Memory {
                 peak: self.peak.0,
                 peak_line: line_of(self.peak.1),
+                lines: self.held(),
                 samples: self.samples.iter().map(sample).collect(),
             },
             lost: self.lost,

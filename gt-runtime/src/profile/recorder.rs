@@ -94,6 +94,8 @@ pub(super) struct Recorder {
     /// Bytes in use after a piece of work, and the line of the work.
     pub(super) samples: Vec<(u64, u64, Loc)>,
     pub(super) peak: (u64, Loc),
+    /// The bytes in use when about the most were, and those of values by the lines that made them.
+    pub(super) held: (u64, BTreeMap<Loc, u64>),
     /// One piece of work of so many is a sample.
     every: u64,
     n_seen: u64,
@@ -113,6 +115,7 @@ impl Recorder {
             lost: 0,
             samples: Vec::new(),
             peak: (0, Loc::NONE),
+            held: (0, BTreeMap::new()),
             every: 1,
             n_seen: 0,
         }

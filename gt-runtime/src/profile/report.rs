@@ -70,6 +70,11 @@ pub struct Memory {
     pub peak: u64,
     /// The line whose work ended with the most bytes in use.
     pub peak_line: String,
+    /// The bytes of values by the lines that made them when about the most were in use, the most
+    /// first. Memory within plans and memory kept for reuse are not among them; data that the
+    /// program gave is, even where it is not counted as memory of the worker.
+    #[serde(default)]
+    pub lines: Vec<(String, u64)>,
     /// Nanoseconds since the beginning, bytes in use then, and the line that had run.
     pub samples: Vec<(u64, u64, String)>,
 }

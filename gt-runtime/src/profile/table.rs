@@ -4,7 +4,7 @@ use std::fmt::{self, Write as _};
 
 use gt_ir::units;
 
-use super::report::{Profile, Row};
+use super::report::{Memory, Profile, Row};
 
 /// The columns of a bar.
 const BAR: usize = 16;
@@ -53,6 +53,7 @@ fn print(profile: &Profile, most: usize) -> String {
         let (peak, line) = (units::bytes(profile.memory.peak), &profile.memory.peak_line);
         let _ = writeln!(out, "\nmemory: at most {peak}, after {line}");
         memory(&mut out, profile);
+        held(&mut out, &profile.memory, most);
     }
     if profile.lost > 0 {
         let _ = writeln!(out, "the timeline lacks the last {} spans", profile.lost);
@@ -163,6 +164,29 @@ fn memory(out: &mut String, profile: &Profile) {
         HEIGHTS[((part * 8.0) as usize).min(7)]
     });
     let _ = writeln!(out, "{}", columns.collect::<String>());
+}
+
+/// The lines whose values took the memory when the most was in use.
+fn held(out: &mut String, memory: &Memory, most: usize) {
+    if memory.lines.is_empty() {
+        return;
+    }
+    let _ = writeln!(
+        out,
+        "\n{:>10} {:>7}  {:<BAR$}  made the values in use then",
+        "bytes", "share", ""
+    );
+    let mut row = |bytes: u64, name: &str| {
+        let share = bytes as f64 / memory.peak.max(1) as f64;
+        let (bytes, percent) = (units::bytes(bytes), 100.0 * share);
+        let _ = writeln!(out, "{bytes:>10} {percent:>6.1}%  {}  {name}", bar(share));
+    };
+    memory.lines.iter().take(most).for_each(|(line, bytes)| row(*bytes, &short(line)));
+    let (n_more, rest) =
+        memory.lines.iter().skip(most).fold((0, 0), |(n, sum), l| (n + 1, sum + l.1));
+    if n_more > 0 {
+        row(rest, &format!("{n_more} more"));
+    }
 }
 
 fn bar(share: f64) -> String {

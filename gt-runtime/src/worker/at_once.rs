@@ -14,6 +14,7 @@ use super::device::Device;
 use super::job::Inputs;
 use super::plans::Plans;
 use super::table::{Outcome, Table};
+use crate::profile;
 
 /// The most entries of such a segment. A longer segment is likely to come again, and is then
 /// compiled in the background.
@@ -46,6 +47,9 @@ pub(super) fn run(
         return None;
     }
     let bytes_in = compiled(device, plans, table, &segment, inputs)?;
+    if profile::is_on() {
+        tape.instrs().for_each(|instr| table.made_at(instr.out, instr.loc));
+    }
     for entry in &tape.entries {
         if let Entry::Free(value) = entry {
             table.remove(*value);

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use gt_compiler::Value;
 use gt_ir::canonical::{Bindings, Template};
-use gt_ir::{Tape, Type, ValueId};
+use gt_ir::{Entry, Loc, Tape, Type, ValueId};
 
 use crate::footprint::Footprint;
 use crate::log::signals_of;
@@ -23,6 +23,8 @@ pub struct Definition {
     partners: OnceLock<Vec<(u32, Option<u32>)>>,
     /// The signals of its instructions, once somebody asked.
     signals: OnceLock<Arc<[String]>>,
+    /// The line of each value that it defines, once a profile asked.
+    lines: OnceLock<Vec<Loc>>,
     /// Whether launches wait until it is compiled.
     pub(super) planned: bool,
     /// For the executor: the plan that it ran last.
@@ -52,8 +54,21 @@ impl Definition {
     pub fn new(tape: Arc<Tape>, planned: bool) -> Option<Definition> {
         let template = Template::new(tape).ok()?;
         let footprint = Footprint::of(&template);
-        let (partners, signals, plan) = (OnceLock::new(), OnceLock::new(), PlanHint::default());
-        Some(Definition { template, footprint, partners, signals, planned, plan })
+        let (partners, plan) = (OnceLock::new(), PlanHint::default());
+        let (signals, lines) = (OnceLock::new(), OnceLock::new());
+        Some(Definition { template, footprint, partners, signals, lines, planned, plan })
+    }
+
+    /// The line of a value that it defines, by the value's place among them.
+    pub(super) fn line_of(&self, at: u32) -> Loc {
+        let line = |entry: &Entry| match entry {
+            Entry::Instr(instr) => Some(instr.loc),
+            Entry::Input { .. } => Some(Loc::NONE),
+            Entry::Free(_) | Entry::Enter(_) | Entry::Exit(_) | Entry::Output { .. } => None,
+        };
+        let entries = &self.template.tape.entries;
+        let lines = self.lines.get_or_init(|| entries.iter().filter_map(line).collect());
+        lines.get(at as usize).copied().unwrap_or(Loc::NONE)
     }
 
     /// The signals of its instructions.

@@ -43,6 +43,7 @@ use crate::spans::Origin;
 use crate::tier::PlanConfig;
 use crate::wire::{Counts, Doing, FromWorker, Order, RESERVED};
 use crate::words::Facts;
+use steps::tell_held;
 
 /// How often the memory of values is measured.
 const MEASURE_EVERY: Duration = Duration::from_millis(100);
@@ -428,6 +429,7 @@ impl Executor {
         if let (true, Some((program, types))) = (profile::is_on(), self.ran.take()) {
             let live = self.device.engine.stats().live_bytes as u64;
             profile::launch(&self.name, &program, &defined.template.tape, &types, (nanos, live));
+            tell_held(self.sessions.values(), &self.device);
         }
     }
 
@@ -436,6 +438,7 @@ impl Executor {
         if profile::is_on() {
             let first = tape.instrs().next().map_or(Loc::NONE, |instr| instr.loc);
             profile::segment(&self.name, first, nanos);
+            tell_held(self.sessions.values(), &self.device);
         }
     }
 

@@ -3,13 +3,13 @@
 //! Every value at the boundary of a launch is looked up here, so the table hashes the value's
 //! number only. The order of the table influences nothing: the table is only summed and dropped.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use gt_compiler::engine::Value;
-use gt_ir::ValueId;
 use gt_ir::backend::{RunError, WorkerStats};
 use gt_ir::verify::IdHash;
+use gt_ir::{Loc, ValueId};
 
 use crate::spans::Origin;
 
@@ -27,6 +27,8 @@ pub(super) struct Table {
     /// Whose spans its work is, if somebody collects them.
     pub(super) origin: Option<Arc<Origin>>,
     values: HashMap<u64, Outcome, IdHash>,
+    /// The lines that made values, noted while a profile is taken.
+    lines: HashMap<u64, Loc, IdHash>,
     pub(super) instructions: u64,
     pub(super) interpreted: u64,
     pub(super) segments: u64,
@@ -47,7 +49,30 @@ impl Table {
     }
 
     pub(super) fn remove(&mut self, value: ValueId) -> Option<Outcome> {
+        if !self.lines.is_empty() {
+            self.lines.remove(&value.0);
+        }
         self.values.remove(&value.0)
+    }
+
+    /// Notes the line that made a value.
+    pub(super) fn made_at(&mut self, value: ValueId, loc: Loc) {
+        self.lines.insert(value.0, loc);
+    }
+
+    /// Adds up the bytes of live values by the lines that made them, as far as they were noted.
+    /// Shared memory counts once.
+    pub(super) fn held_by_line(&self, sums: &mut BTreeMap<Loc, u64>) {
+        let mut seen = HashSet::with_capacity(self.values.len());
+        for (id, outcome) in &self.values {
+            if let Outcome::Ready(value) = outcome
+                && value.bytes() > 0
+                && seen.insert(value.address())
+            {
+                let loc = self.lines.get(id).copied().unwrap_or(Loc::NONE);
+                *sums.entry(loc).or_default() += value.bytes() as u64;
+            }
+        }
     }
 
     /// Puts clones of the values into `given`, in order. False if a value is missing or failed.

@@ -129,6 +129,9 @@ fn run_plan(
                 let Some((at, ty)) = *kept else { continue };
                 if let Some(out) = bindings.defined.get(at as usize) {
                     table.insert(out, Outcome::Ready(result.retyped(ty).unwrap_or(result)));
+                    if profile::is_on() {
+                        table.made_at(out, defined.line_of(at));
+                    }
                 }
             }
             table.ran_plan(defined.footprint.n_instrs as u64, bytes_in);

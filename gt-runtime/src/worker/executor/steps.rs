@@ -98,6 +98,10 @@ impl Executor {
                     told.instruction(device, instr, began, &outcome);
                     told.profile(device, table, instr, began, &outcome);
                     table.insert(instr.out, outcome);
+                    if profile::is_on() {
+                        table.made_at(instr.out, instr.loc);
+                        tell_held([&*table], device);
+                    }
                     if give_way() {
                         break;
                     }
@@ -214,6 +218,16 @@ fn explained(
             Outcome::Failed(memory::with_holders(&error, sessions, session, engine))
         }
         ready @ Outcome::Ready(_) => ready,
+    }
+}
+
+/// Tells the profile which lines made the values that are held, if they are more than ever.
+pub(super) fn tell_held<'t>(tables: impl IntoIterator<Item = &'t Table>, device: &Device) {
+    let live = device.engine.stats().live_bytes as u64;
+    if profile::is_most(live) {
+        let mut sums = BTreeMap::new();
+        tables.into_iter().for_each(|table| table.held_by_line(&mut sums));
+        profile::held(live, sums);
     }
 }
 
