@@ -9,11 +9,13 @@ use crate::signals::Interrupt;
 use crate::{files, news};
 use anyhow::{Context, Result, bail};
 use gt_runtime::log::{Format, remark};
+use gt_runtime::status::ask;
 use gt_runtime::tracing::Tracer;
-use gt_runtime::wire::Events;
+use gt_runtime::wire::{Events, Status};
 use gt_runtime::zmq::Address;
 use serde::Deserialize;
 use serde_json::json;
+use std::collections::BTreeMap;
 use std::fs::create_dir_all;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -31,10 +33,12 @@ pub(crate) fn trace(args: &TraceArgs, is_json: bool) -> Result<()> {
     let address: Address = args.connect.parse()?;
     let length = Duration::try_from_secs_f64(args.seconds).context("--seconds")?;
     let mut tracer = Tracer::connect(&address, Some(length))?;
+    // Sessions and workers that are there already tell their names no more.
+    let names = ask(&address).map(|status| names(&status)).unwrap_or_default();
     let stopped = Arc::new(AtomicBool::new(false));
     let stop = stopped.clone();
     let interrupt = Interrupt::watch(move || stop.store(true, Ordering::Relaxed))?;
-    let mut out = Output::create(args)?;
+    let mut out = Output { names, ..Output::create(args)? };
     let ended = record(&mut tracer, &mut out, args.events, &stopped);
     let path = out.path.clone();
     out.finish(is_json)?;
@@ -82,8 +86,22 @@ fn end(line: &str) -> Option<f64> {
     serde_json::from_str(line).ok().map(|time: Time| time.at + time.took)
 }
 
+/// A line with the programs of sessions and the given names of workers, by their numbers.
+fn names(status: &Status) -> String {
+    let given = |name: &str, id: &str| {
+        let name = name.strip_prefix(id)?.split(" (").next()?.trim().to_owned();
+        (!name.is_empty() && !name.starts_with('(')).then(|| (id.to_owned(), name))
+    };
+    let sessions = status.sessions.iter().filter_map(|s| given(&s.name, &s.id));
+    let workers = status.workers.iter().filter_map(|w| given(&w.name, &w.id));
+    let names: BTreeMap<String, String> = sessions.chain(workers).collect();
+    if names.is_empty() { String::new() } else { json!({ "names": names }).to_string() + "\n" }
+}
+
 struct Output {
     path: PathBuf,
+    /// A line that follows the first one.
+    names: String,
     file: BufWriter<Box<dyn Write>>,
     n: u64,
     /// The number of the next line. None before the first answer.
@@ -105,14 +123,18 @@ impl Output {
             }
         };
         let file = files::create(&path).with_context(|| cannot_write(&path))?;
-        Ok(Output { path, file: BufWriter::new(file), n: 0, next: None, lost: 0, until: 0.0 })
+        let (names, file) = (String::new(), BufWriter::new(file));
+        Ok(Output { path, names, file, n: 0, next: None, lost: 0, until: 0.0 })
     }
 
     /// Adds events, and when there are as many as wanted only those of the same time: a client or
     /// worker tells them later than the server its own.
     fn add(&mut self, events: &Events, most: Option<u64>) -> std::io::Result<()> {
         match self.next {
-            None => self.file.write_all(events.head.as_bytes())?,
+            None => {
+                self.file.write_all(events.head.as_bytes())?;
+                self.file.write_all(self.names.as_bytes())?;
+            }
             Some(next) if events.first > next => {
                 let lost = events.first - next;
                 self.lost += lost;
@@ -176,11 +198,33 @@ mod tests {
     }
 
     #[test]
+    fn sessions_and_workers_that_are_there_have_names() {
+        let session = |id: &str, name: &str| gt_runtime::wire::SessionStatus {
+            id: id.into(),
+            name: name.into(),
+            ..Default::default()
+        };
+        let worker = |id: &str, name: &str| gt_runtime::wire::WorkerStatus {
+            id: id.into(),
+            name: name.into(),
+            ..Default::default()
+        };
+        let mut status = Status::default();
+        assert_eq!(names(&status), "");
+        status.sessions =
+            vec![session("s1", "s1 gpt (pi, pid 7)"), session("s2", "s2 (pi, pid 8)")];
+        status.workers =
+            vec![worker("w1", "w1 node1 (pi, pid 9)"), worker("w2", "w2 (pi, pid 10)")];
+        assert_eq!(names(&status), "{\"names\":{\"s1\":\"gpt\",\"w1\":\"node1\"}}\n");
+    }
+
+    #[test]
     fn what_was_done_until_the_last_event_is_added_when_it_is_told_later() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("run.jsonl");
         let file = BufWriter::new(files::create(&path).unwrap());
-        let mut out = Output { path: path.clone(), file, n: 0, next: None, lost: 0, until: 0.0 };
+        let (names, next) = (String::new(), None);
+        let mut out = Output { path: path.clone(), names, file, n: 0, next, lost: 0, until: 0.0 };
         let event = |at: u64, took: u64| format!("{{\"at\":{at},\"took\":{took}}}\n");
         let mut add = |first: u64, times: &[(u64, u64)]| {
             let lines = times.iter().map(|(at, took)| event(*at, *took)).collect();

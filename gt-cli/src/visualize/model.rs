@@ -171,7 +171,7 @@ pub(super) fn number_of(session: &str) -> Option<u64> {
 /// A row of the timeline.
 #[derive(Clone, Debug)]
 pub(super) struct Lane {
-    /// The name of a client or worker, with the ending.
+    /// The number and name of a client or worker, with the ending.
     pub(super) name: String,
     /// What it shows of its client or worker: a word at the end of its name, or nothing.
     ending: &'static str,
@@ -231,7 +231,7 @@ pub(super) struct Timeline {
 
 impl Timeline {
     pub(super) fn of(trace: Trace) -> Timeline {
-        let Trace { mut events, processes, notes } = trace;
+        let Trace { mut events, processes, names, notes } = trace;
         let mut lanes = Lanes::default();
         // A worker or client that says itself what it does says more than the server's report.
         let of_worker = |e: &Event| e.party == Party::Worker && e.event == "EXECUTE";
@@ -249,7 +249,7 @@ impl Timeline {
         }
         let length = events.iter().map(|e| e.at + e.took).fold(1.0, f64::max);
         lanes.unanswered(asked, length);
-        let (lanes, numbers) = lanes.finish(length, &programs(&events));
+        let (lanes, numbers) = lanes.finish(length, &programs(&names, &events));
         let transfers = transfers(&events, &numbers);
         let memory = memory(&events);
         Timeline { lanes, transfers, memory, length, n_events: events.len(), processes, notes }
@@ -515,7 +515,7 @@ impl Lanes {
         let lanes = self.0.into_iter().enumerate().map(|(n, (place, mut spans))| {
             spans.sort_by(|a, b| a.at.total_cmp(&b.at));
             let ending = place.ending();
-            let program = programs.get(&*place.name).filter(|_| place.party == Party::Client);
+            let program = programs.get(&*place.name).filter(|_| place.party != Party::Server);
             let program = program.into_iter().flat_map(|name| [" ", name]).flat_map(str::chars);
             let program: String = program.take(MAX_PROGRAM).collect();
             let name = format!("{}{program}{ending}", place.name);
@@ -528,9 +528,12 @@ impl Lanes {
     }
 }
 
-/// The programs of sessions, from the lines about their beginnings and ends: `session s1 opened by
-/// gpt (pi, pid 7)`.
-fn programs(events: &[Event]) -> BTreeMap<&str, &str> {
+/// The programs of sessions and the names of workers: those that were there, and those of the lines
+/// about the beginnings and ends of sessions: `session s1 opened by gpt (pi, pid 7)`.
+fn programs<'t>(
+    names: &'t BTreeMap<String, String>,
+    events: &'t [Event],
+) -> BTreeMap<&'t str, &'t str> {
     let of_sessions = events.iter().filter(|event| {
         matches!(event.event.as_str(), "CONNECT" | "DISCONNECT") && event.command == "Session"
     });
@@ -540,7 +543,7 @@ fn programs(events: &[Event]) -> BTreeMap<&str, &str> {
         let (name, _) = rest.split_once(" (")?;
         (!name.is_empty()).then_some((event.session.as_str(), name))
     });
-    program.collect()
+    names.iter().map(|(id, name)| (id.as_str(), name.as_str())).chain(program).collect()
 }
 
 /// The time that is covered by spans that are not waits.

@@ -8,7 +8,7 @@ use crate::fault::advised;
 use crate::files;
 use anyhow::{Context, Result, bail, ensure};
 use serde::Deserialize;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
@@ -21,6 +21,8 @@ const MAX_EVENTS: usize = 2_000_000;
 /// The most notes, and the most characters of each.
 const MAX_NOTES: usize = 100;
 const MAX_NOTE: usize = 200;
+/// The most names of sessions and workers.
+const MAX_NAMES: usize = 10_000;
 /// The latest time of an event, in microseconds: a year.
 const MAX_TIME: f64 = 3.2e13;
 
@@ -41,6 +43,12 @@ struct Head {
 #[derive(Deserialize)]
 struct Remark {
     note: String,
+}
+
+/// A line with the names of sessions and workers, by their numbers.
+#[derive(Deserialize)]
+struct Names {
+    names: BTreeMap<String, String>,
 }
 
 /// The side of an event.
@@ -78,6 +86,8 @@ pub(super) struct Trace {
     pub(super) events: Vec<Event>,
     /// The processes that wrote the files.
     pub(super) processes: Vec<String>,
+    /// The names of sessions and workers that were there when the trace began, by their numbers.
+    pub(super) names: BTreeMap<String, String>,
     /// What readers should know: lines that are missing, or were cut off.
     pub(super) notes: Vec<String>,
 }
@@ -152,6 +162,13 @@ fn file(path: &Path, trace: &mut Trace) -> Result<(u128, usize)> {
             && let Ok(remark) = serde_json::from_slice::<Remark>(line)
         {
             trace.note(&remark.note);
+            continue;
+        }
+        if line.starts_with(b"{\"names\":")
+            && let Ok(Names { names }) = serde_json::from_slice(line)
+        {
+            let room = MAX_NAMES.saturating_sub(trace.names.len());
+            trace.names.extend(names.into_iter().take(room));
             continue;
         }
         let is_whole = line.ends_with(b"\n");

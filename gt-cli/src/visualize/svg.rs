@@ -102,7 +102,7 @@ struct Entry {
 fn placed(legend: Vec<(String, &'static str)>) -> Vec<Entry> {
     let (mut x, mut row) = (24.0, 0);
     let mut place = |(name, color): (String, &'static str)| {
-        let width = 34.0 + 7.0 * name.len() as f64;
+        let width = 38.0 + 7.4 * name.len() as f64;
         if x + width > WIDTH {
             (x, row) = (24.0, row + 1);
         }
@@ -139,7 +139,7 @@ fn round_step(least: f64) -> f64 {
 }
 
 fn draw_lane(out: &mut String, scale: &Scale, lane: &Lane, y: f64) {
-    let name = escaped(&lane.short(18));
+    let name = escaped(&lane.short(16));
     let _ = writeln!(
         out,
         "<text x=\"24\" y=\"{:.1}\"><title>{}</title>{name}</text><rect x=\"{LEFT}\" y=\"{y:.1}\" \
@@ -260,7 +260,9 @@ fn transfers(out: &mut String, scale: &Scale, timeline: &Timeline, n_lanes: usiz
 fn draw_memory(out: &mut String, scale: &Scale, memory: &Memory, y: f64) {
     let most = memory.samples.iter().map(|(_, bytes)| *bytes).max().unwrap_or(1).max(1);
     let height = |bytes: u64| y + MEMORY - bytes as f64 / most as f64 * (MEMORY - 6.0);
-    let mut path = format!("M{:.1} {:.1}", LEFT, y + MEMORY);
+    // Nothing is known before the first sample.
+    let start = memory.samples.first().map_or(LEFT, |(at, _)| scale.x(*at));
+    let mut path = format!("M{start:.1} {:.1}", y + MEMORY);
     let (mut column, mut last) = (f64::NEG_INFINITY, y + MEMORY);
     let mut highest: f64 = last;
     for &(at, bytes) in &memory.samples {

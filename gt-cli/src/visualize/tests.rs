@@ -234,21 +234,22 @@ fn lanes_of_one_worker_differ_however_long_its_name_is_and_clients_have_their_pr
     let name = "w2 wb (ä-machine, pid 71)";
     let text = [
         HEAD.to_owned(),
+        "{\"names\":{\"s4\":\"vae\",\"w1\":\"node1\"}}\n".into(),
         about("CONNECT", "s1", "opened by gpt (pi, pid 7)"),
         about("DISCONNECT", "s2", "of digits (pi, pid 8) closed: it said good-bye"),
         about("CONNECT", "s3", "opened by  (pi, pid 7)"),
         ["EXECUTE", "COMPILE", "EXCHANGE", "QUEUE"].map(|event| worker(name, event)).concat(),
         worker("w1", "COMPILE"),
-        ["s1", "s2", "s3"].map(|name| line(2.0, "SEND", "client", name, "Note", "")).concat(),
+        ["s1", "s2", "s3", "s4"].map(|name| line(2.0, "SEND", "client", name, "Note", "")).concat(),
     ];
     let timeline = Timeline::of(traced("names", text.concat()).unwrap());
     let names: Vec<String> = timeline.lanes.iter().map(|lane| lane.short(18)).collect();
-    let clients = ["s1 gpt", "s2 digits", "s3", "dispatcher", "w1 compiler"];
+    let clients = ["s1 gpt", "s2 digits", "s3", "s4 vae", "dispatcher", "w1 node1 compiler"];
     let ends =
         ["w2 wb (ä-machine..", "w2 wb (ä-m.. queue", "w2 wb.. compiler", "w2 wb.. exchanges"];
     assert_eq!(names, [&clients[..], &ends[..]].concat());
     let sessions: Vec<_> = timeline.lanes.iter().filter_map(|lane| lane.session()).collect();
-    assert_eq!(sessions, [1, 2, 3]);
+    assert_eq!(sessions, [1, 2, 3, 4]);
     assert!(svg::draw(&timeline, "names").contains(&format!("<title>{name} queue</title>")));
 }
 

@@ -24,7 +24,7 @@ pub(super) fn draw(folder: &Path) -> Result<()> {
 }
 
 /// The length of the timeline: some steps of each program.
-const SECONDS: &str = "0.5";
+const SECONDS: &str = "0.3";
 /// After so long the steps of all programs are plans.
 const WARM: Duration = Duration::from_secs(20);
 /// Spreads the batches of `gpt` over two workers.
@@ -52,7 +52,7 @@ impl Team {
         }
         team.address = address;
         team.start("examples/digits", &["--epochs", "1000000", "--json"], &[])?;
-        let words = ["--steps", "1000000", "--interval", "1"];
+        let words = ["--steps", "1000000", "--interval", "200"];
         team.start("examples/gpt", &words, &[("GT_CONFIG", SPREAD)])?;
         std::thread::sleep(WARM);
         Ok(team)
