@@ -4,6 +4,9 @@
 //! Those types leave out what they do not know. A manifest is therefore read into its type and
 //! written again: what is missing then is a key that Kubernetes does not know, and what is new is a
 //! key that it needs.
+//!
+//! The images that manifests name are those that `docker/Dockerfile` builds, by the commands in its
+//! header and in the guide. Nothing is built here.
 
 use super::{names, read};
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
@@ -172,5 +175,50 @@ fn values_of_another_form_are_found() {
         let mut wrong = server.clone();
         *wrong.pointer_mut(&place).unwrap() = value;
         assert!(!faults(&wrong).is_empty(), "{place}");
+    }
+}
+
+/// The image and the stage of each `docker build` in a text.
+fn builds(text: &str) -> Vec<(&str, &str)> {
+    let after = |line, flag| {
+        let mut words = str::split_whitespace(line).skip_while(|word| *word != flag);
+        words.nth(1).unwrap_or_else(|| panic!("no {flag}: {line}"))
+    };
+    let lines = text.lines().filter(|line| line.contains("docker build "));
+    let builds = lines.map(|line| {
+        assert_eq!(after(line, "--file"), "deploy/docker/Dockerfile");
+        (after(line, "--tag"), after(line, "--target"))
+    });
+    builds.collect()
+}
+
+#[test]
+fn images_are_those_that_the_dockerfile_builds() {
+    let (dockerfile, guide) = (read("docker/Dockerfile"), read("../docs/guide/src/operating.md"));
+    let builds = builds(&dockerfile);
+    assert_eq!(builds, self::builds(&guide));
+    for (image, stage) in &builds {
+        assert!(dockerfile.contains(&format!(" AS {stage}\n")), "{image} has no stage {stage}");
+    }
+    let mut n = 0;
+    for (name, manifest) in &manifests() {
+        walk("", manifest, &mut |place, value| {
+            if place.ends_with("/image") {
+                assert!(builds.iter().any(|(image, _)| value == image), "{name}: {value}");
+                n += 1;
+            }
+        });
+    }
+    assert_eq!(n, 4);
+}
+
+#[test]
+fn the_dockerfile_has_the_versions_of_the_workspace() {
+    let dockerfile = read("docker/Dockerfile");
+    for line in [
+        concat!("\nARG RUST=", env!("CARGO_PKG_RUST_VERSION"), "\n"),
+        concat!("org.opencontainers.image.version=\"", env!("CARGO_PKG_VERSION"), "\" "),
+    ] {
+        assert!(dockerfile.contains(line), "no {line}");
     }
 }

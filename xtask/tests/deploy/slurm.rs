@@ -3,7 +3,7 @@
 //!
 //! A folder with programs in place of Slurm's and of `gt-cli` comes first in the `PATH` then. They
 //! record how they are called. `srun` starts as many tasks as it is asked for, all on this machine,
-//! and hands SIGINT on, as that of Slurm does.
+//! hands SIGUSR1 on to all their processes, and dies at SIGTERM.
 
 use super::{names, path, read};
 use std::os::unix::fs::PermissionsExt as _;
@@ -125,14 +125,17 @@ fn bash_can_read_the_scripts() {
     assert!(!check(&wrong).unwrap().status.success());
 }
 
-/// Programs that a script starts in the background ignore SIGINT. This srun and its tasks do not, as
-/// those of Slurm.
+/// Programs that a script starts in the background ignore SIGINT. This srun does not, as that of
+/// Slurm.
 const SRUN: &str = r#"#!/usr/bin/env -S env --default-signal=INT bash
 call="srun $*"
 echo "${call%% bash -c *}" >>"$RECORD"
 # A session of its own, where Ctrl-C does not come.
 [ "$(cut -d ' ' -f 6 "/proc/$$/stat")" = $$ ] || echo "srun may get Ctrl-C" >>"$RECORD"
 n=1
+tasks=()
+trap 'kill -USR1 "${tasks[@]}"' USR1
+trap 'kill "${tasks[@]}"; exit 137' INT TERM
 while [[ $1 == --* ]]; do
     case $1 in
         --ntasks=*) n=${1#*=} ;;
@@ -141,9 +144,9 @@ while [[ $1 == --* ]]; do
     shift
 done
 for task in $(seq 0 $((n - 1))); do
-    env --default-signal=INT "$@" 2> >(sed -u "s/^/${label:+$task: }/" >&2) &
+    setsid "$@" 2> >(sed -u "s/^/${label:+$task: }/" >&2) &
+    tasks+=("-$!")
 done
-trap 'kill -INT $(jobs -p)' INT
 # The trap ends the first wait.
 wait
 wait
@@ -158,12 +161,12 @@ if [ "$1" = "${FAULT:-}" ]; then
     echo "a fault" >&2
     exit 1
 fi
+sleep 60 &
+trap 'kill $!; echo "$1 ended" | tee -a "$RECORD" >&2; exit 0' TERM
 case $1 in
     server) echo '{"event":"listening","address":"node1:4711"}' ;;
     worker) echo "registered with the server at $3 as w1" >&2 ;;
 esac
-sleep 60 &
-trap 'kill $!; echo "$1 ended" | tee -a "$RECORD" >&2; exit 0' TERM
 wait
 "#;
 const HOSTNAME: &str = "#!/bin/sh\necho node\n";
@@ -254,7 +257,7 @@ fn a_program_has_a_server_and_a_worker_on_each_node() {
             ran.errors.contains("\n0: registered ") || ran.errors.starts_with("0: registered ")
         );
         let worker = "gt-cli worker --connect node1:4711 --name node --listen node:0";
-        let each = "srun --overlap --cpu-bind=none --disable-status";
+        let each = "srun --overlap --cpu-bind=none";
         let server = format!("{each} --nodes=1 --ntasks=1 --nodelist=node1");
         let workers = format!(
             "{each} --nodes=2 --ntasks=2 --ntasks-per-node=1 --label --kill-on-bad-exit=0 --wait=0"
@@ -311,16 +314,19 @@ fn what_is_wrong_is_said_and_nothing_stays() {
 #[test]
 fn signals_end_server_and_workers_after_the_program() {
     let Some(programs) = programs() else { return };
+    // A program may be so fast that the script does not wait for it yet.
+    let later = "until grep -q '^State:.S' /proc/$PPID/status; do :; done";
     // Ctrl-C is for all processes of the terminal, and Slurm ends the script.
     for (program, signal) in [("kill -INT 0; exit 3", 2), ("kill -TERM $PPID; exit 3", 15)] {
-        let ran = run(&programs, "slurm/gt.sbatch", &["sh", "-c", program], &ALLOCATION);
+        let program = format!("{later}; {program}");
+        let ran = run(&programs, "slurm/gt.sbatch", &["sh", "-c", &program], &ALLOCATION);
         assert_eq!(ran.status.signal(), Some(signal), "{program}: {}", ran.errors);
         let ended = ran.record.iter().filter(|line| line.ends_with(" ended"));
         assert_eq!(ended.collect::<Vec<_>>(), ["server ended", "worker ended", "worker ended"]);
     }
     // A program that uses Ctrl-C itself has its server and its workers until it ends.
-    let program = "trap '' INT; kill -INT 0; grep -c ended $RECORD; exit 3";
-    let ran = run(&programs, "slurm/gt.sbatch", &["bash", "-c", program], &ALLOCATION);
+    let program = format!("trap '' INT; {later}; kill -INT 0; grep -c ended $RECORD; exit 3");
+    let ran = run(&programs, "slurm/gt.sbatch", &["bash", "-c", &program], &ALLOCATION);
     assert_eq!((ran.output.as_str(), ran.status.code()), ("0\n", Some(3)), "{}", ran.errors);
     assert!(ran.errors.contains("1: worker ended\n"), "{}", ran.errors);
 }
