@@ -5,8 +5,6 @@
 //! Guarantees: the innermost loop stays innermost, but may be cut in two. The choice depends on the
 //! spec alone. Does not touch kernels that reduce, since they have an order of adding.
 
-use std::ops::RangeInclusive;
-
 use super::spec::{Access, KernelSpec, Loop};
 
 /// Elements of four bytes that share a line of the cache.
@@ -15,8 +13,13 @@ const LINE: i64 = 16;
 const PAGE: usize = 1024;
 /// Iterations of the innermost loop beyond which it is cut.
 const LONG: usize = 256;
-/// Iterations of its pieces.
-const PIECE: RangeInclusive<usize> = 16..=64;
+/// Iterations of its pieces, at least and at most.
+const LEAST: usize = 8;
+const MOST: usize = 64;
+/// Bytes of a line of the cache, and the sets of the first-level cache, which share its lines by
+/// their addresses.
+const LINE_BYTES: u64 = 64;
+const SETS: u64 = 64;
 
 /// Brings the loops into order; gives the place that the first loop has then.
 pub(super) fn reorder(spec: &mut KernelSpec) -> usize {
@@ -86,13 +89,34 @@ fn permute(spec: &mut KernelSpec, order: &[usize]) {
     }
 }
 
+/// The iterations of the innermost loop whose lines stay in the first-level cache together. Lines
+/// at a distance that is a multiple of a power of two, as in matrices of 512 or 1,024 columns, share
+/// few of its sets, and a set has at least eight lines. Two sets do for a whole vector.
+fn room(spec: &KernelSpec) -> usize {
+    let of = |(buffer, access): (u16, &Access)| {
+        beside(access)?;
+        let size = spec.buffers[usize::from(buffer)].size() as u64;
+        let bytes = access.strides.last()?.unsigned_abs() * size;
+        let lines = if bytes.is_multiple_of(LINE_BYTES) { bytes / LINE_BYTES } else { 1 };
+        let sets = SETS >> lines.trailing_zeros().min(SETS.trailing_zeros());
+        Some(match sets {
+            1 => LEAST,
+            2..=4 => 2 * LEAST,
+            sets => (4 * sets as usize).min(MOST),
+        })
+    };
+    spec.loads().filter_map(of).min().unwrap_or(MOST)
+}
+
 /// Cuts a long innermost loop into pieces, which run inside of the loop next to it, if that is a
 /// loop along which something lies side by side. Returns whether it did.
 fn cut(spec: &mut KernelSpec) -> bool {
     let (n, extent) = (spec.loops.len(), spec.loops.last().map_or(0, |l| l.extent));
     let is_across = spec.loads().any(|(_, access)| beside(access) == Some(n - 2));
-    let piece = PIECE.rev().find(|piece| extent.is_multiple_of(*piece));
-    let Some(piece) = piece.filter(|_| is_across && extent > LONG) else { return false };
+    let room = room(spec);
+    let long = if room < MOST { room } else { LONG };
+    let piece = (LEAST..=room).rev().find(|piece| extent.is_multiple_of(*piece));
+    let Some(piece) = piece.filter(|_| is_across && extent > long) else { return false };
     spec.loops.insert(n - 2, Loop::parallel(extent / piece));
     spec.loops[n].extent = piece;
     for access in spec.accesses_mut() {
@@ -100,4 +124,42 @@ fn cut(spec: &mut KernelSpec) -> bool {
         access.strides.insert(n - 2, stride * piece as i64);
     }
     true
+}
+
+#[cfg(test)]
+mod tests {
+    use gt_ir::DType;
+    use smallvec::smallvec;
+
+    use super::*;
+    use crate::kernel::spec::{Expr, ExprId, Node, Store};
+
+    /// The copy of a transposed matrix of `n` rows and columns.
+    fn transposition(n: usize, dtype: DType) -> KernelSpec {
+        let access = |strides| Access { offset: 0, strides };
+        let load = Expr::Load { buffer: 0, access: access(smallvec![1, n as i64]) };
+        let to = access(smallvec![n as i64, 1]);
+        KernelSpec {
+            loops: smallvec![Loop::parallel(n), Loop::parallel(n)],
+            buffers: vec![dtype, dtype],
+            nodes: vec![Node { expr: load, dtype }],
+            stores: vec![Store { buffer: 1, access: to, value: ExprId(0), fold: None }],
+            ..KernelSpec::default()
+        }
+    }
+
+    #[test]
+    fn pieces_of_the_innermost_loop_fit_into_the_sets_of_the_cache() {
+        let innermost = |n, dtype| {
+            let mut spec = transposition(n, dtype);
+            let first = reorder(&mut spec);
+            let extents: Vec<usize> = spec.loops.iter().map(|l| l.extent).collect();
+            assert_eq!((extents.iter().product::<usize>(), extents[first]), (n * n, n));
+            extents[extents.len() - 1]
+        };
+        let of_f32 = [64, 128, 256, 512, 1024, 2048, 500, 509].map(|n| innermost(n, DType::F32));
+        assert_eq!(of_f32, [64, 32, 16, 16, 8, 8, 50, 509]);
+        assert_eq!([512, 1024].map(|n| innermost(n, DType::F64)), [8, 8]);
+        assert_eq!([512, 2048].map(|n| innermost(n, DType::Bf16)), [16, 8]);
+    }
 }
