@@ -319,7 +319,8 @@ const FIELDS: &[(&str, &str)] = &[
     ("name", "name"), ("program", "program"), ("user", "user"),
     ("from", "from"), ("to", "to"),
     ("engine", "engine"), ("device", "device"), ("threads", "threads"),
-    ("age", "open for"), ("weight", "priority"), ("workers", "on workers"), ("n_sessions", "sessions"),
+    ("age", "open for"), ("weight", "priority"), ("workers", "on workers"),
+    ("n_sessions", "sessions"),
     ("session", "runs now"), ("signals", "signals"), ("busy", "busy"), ("ran", "has run for"),
     ("launches", "segments"), ("instructions", "instructions"), ("planned", "as plans"),
     ("segments", "segments sent"), ("waiting", "segments waiting"), ("queue", "segments waiting"),
@@ -327,7 +328,8 @@ const FIELDS: &[(&str, &str)] = &[
     ("bytes", "live values take"), ("values", "live values"),
     ("used", "values take"), ("memory", "memory"), ("kept", "kept by the server"),
     ("up", "sends"), ("up_total", "has sent"), ("down", "reads"), ("down_total", "has read"),
-    ("there", "there"), ("there_total", "there so far"), ("back", "back"), ("back_total", "back so far"),
+    ("there", "there"), ("there_total", "there so far"),
+    ("back", "back"), ("back_total", "back so far"),
     ("messages", "messages"), ("queued", "queued"),
 ];
 

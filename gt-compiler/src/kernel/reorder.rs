@@ -90,8 +90,8 @@ fn permute(spec: &mut KernelSpec, order: &[usize]) {
 }
 
 /// The iterations of the innermost loop whose lines stay in the first-level cache together. Lines
-/// at a distance that is a multiple of a power of two, as in matrices of 512 or 1,024 columns, share
-/// few of its sets, and a set has at least eight lines. Two sets do for a whole vector.
+/// at a distance that is a multiple of a power of two, as in matrices of 512 or 1,024 columns,
+/// share few of its sets, and a set has at least eight lines. Two sets do for a whole vector.
 fn room(spec: &KernelSpec) -> usize {
     let of = |(buffer, access): (u16, &Access)| {
         beside(access)?;

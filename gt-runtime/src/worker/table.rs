@@ -1,7 +1,8 @@
 //! The values of one session on a worker.
 //!
 //! Every value at the boundary of a launch is looked up here, so the table hashes the value's
-//! number only. The order of the table influences nothing: the table is only summed and dropped.
+//! number only. The order of the table influences nothing: the table is only summed and dropped. Of
+//! values that share memory, a profile names the line of one.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -64,15 +65,15 @@ impl Table {
     /// Shared memory counts once.
     pub(super) fn held_by_line(&self, sums: &mut BTreeMap<Loc, u64>) {
         let mut seen = HashSet::with_capacity(self.values.len());
-        for (id, outcome) in &self.values {
-            if let Outcome::Ready(value) = outcome
-                && value.bytes() > 0
-                && seen.insert(value.address())
-            {
-                let loc = self.lines.get(id).copied().unwrap_or(Loc::NONE);
-                *sums.entry(loc).or_default() += value.bytes() as u64;
-            }
-        }
+        let ready = self.values.iter().filter_map(|(id, outcome)| match outcome {
+            Outcome::Ready(value) => Some((id, value)),
+            Outcome::Failed(_) => None,
+        });
+        let held = ready.filter(|(_, value)| value.bytes() > 0 && seen.insert(value.address()));
+        held.for_each(|(id, value)| {
+            let loc = self.lines.get(id).copied().unwrap_or(Loc::NONE);
+            *sums.entry(loc).or_default() += value.bytes() as u64;
+        });
     }
 
     /// Puts clones of the values into `given`, in order. False if a value is missing or failed.
