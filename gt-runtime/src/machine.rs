@@ -96,7 +96,13 @@ fn processor() -> String {
     name.unwrap_or(std::env::consts::ARCH).to_owned()
 }
 
+/// Measures on a thread of its own: a profile ends with the program's thread, which then has no
+/// thread-locals any more, and products need some.
 fn measure(threads: usize) -> Option<Machine> {
+    std::thread::spawn(move || measured(threads)).join().ok().flatten()
+}
+
+fn measured(threads: usize) -> Option<Machine> {
     let config = NativeConfig { store: None, threads, ..NativeConfig::host() };
     let mut engine = Native::new(config).ok()?;
     let square = zeros(&mut engine, &[ROWS, ROWS])?;

@@ -46,6 +46,20 @@ fn a_profile_names_the_lines_of_a_program_that_was_not_changed() {
     assert!(status == Some(1) && said.contains("this is no profile of GT"), "{said}");
 }
 
+/// The first profile on a machine measures what the machine can do, when the program ends.
+#[test]
+fn the_first_profile_on_a_machine_is_written() {
+    let folder = Folder::new("first-profile");
+    let (path, cache) = (folder.path("run.json"), folder.path("cache"));
+    let env = [("GT_PROFILE", path.as_str()), ("GT_CACHE", cache.as_str())];
+    let finished = Process::start_with(DIGITS, &["--epochs", "1"], &env).finish();
+    assert!(finished.stderr.contains("the profile is in"), "{}", finished.stderr);
+    finished.good();
+    let profile = object(&std::fs::read_to_string(&path).unwrap());
+    let flops = profile["gt_profile"]["machine"]["flops"].as_f64().unwrap();
+    assert!(flops > 1e8, "{flops}");
+}
+
 #[test]
 fn a_running_server_is_traced_and_drawn() {
     let cluster = Cluster::start(1);
