@@ -15,7 +15,9 @@
 #[cfg(test)]
 mod tests;
 
+use std::panic::resume_unwind;
 use std::sync::Arc;
+use std::thread;
 
 use gt_ir::layout::{Layout, Mesh};
 use gt_ir::{Entry, OpError, Type, ValueId};
@@ -41,6 +43,8 @@ const SHARED: f64 = 0.4;
 const TRIES: usize = 5000;
 /// Changes that are too few to find a better plan among them.
 const FEW: usize = 16;
+/// Instructions of a segment from which on its plans are tried at the same time.
+const MANY: usize = 1000;
 /// Seconds by which a segment of several members takes longer than its work: its orders are written
 /// for each of them, and it is over when the last one is done.
 const START: f64 = 100e-6;
@@ -58,27 +62,18 @@ pub(super) fn decide(
     let (meshes, is_free) = meshes(request, dropped);
     let alone = is_free && auto.zero == 0;
     let mut search = Search { request, auto, dropped, alone, weighs: false, tried: Vec::new() };
-    for mesh in &meshes {
-        let mut problem = search.walk()?.note(mesh)?;
-        if search.tried.is_empty() {
-            search.weighs = auto.memory > 0 && problem.bytes() > auto.memory;
-            let seconds = problem.alone(&request.rates);
-            let peak = if search.weighs { Some(search.walk()?.peak()?) } else { None };
-            search.tried.push((Alternative { name: "one worker".into(), seconds, peak }, None));
-        }
-        problem.share(auto.zero);
-        search.try_plans(&problem, &PLANS, "")?;
-        if auto.zero == 0 {
-            problem.share(1);
-            search.try_plans(&problem, &PLANS[..1], " that share out updates")?;
-        }
-        if auto.zero < 3 && !search.fits() {
-            problem.share(3);
-            search.try_plans(&problem, &PLANS, " that share out parameters")?;
-        }
-    }
+    let problems = search.each(&meshes, |mesh| search.walk()?.note(mesh))?;
+    let Some(first) = problems.first() else { return Ok(search.best()) };
+    search.weighs = auto.memory > 0 && first.bytes() > auto.memory;
+    let seconds = first.alone(&request.rates);
+    let peak = if search.weighs { Some(search.walk()?.peak()?) } else { None };
+    search.tried.push((Alternative { name: "one worker".into(), seconds, peak }, None));
+    search.try_all(problems)?;
     Ok(search.best())
 }
+
+/// A way to compute a segment, and its plan; none for one worker.
+type Tried = (Alternative, Option<Arc<Plan>>);
 
 /// The plans that were tried.
 struct Search<'a> {
@@ -89,7 +84,14 @@ struct Search<'a> {
     alone: bool,
     /// Whether memory may be too small, so that plans are to be weighed.
     weighs: bool,
-    tried: Vec<(Alternative, Option<Arc<Plan>>)>,
+    tried: Vec<Tried>,
+}
+
+/// A problem whose plans are to be tried for these freedoms, and the end of their names.
+struct Job {
+    problem: Problem,
+    freedoms: &'static [(Freedom, f64)],
+    suffix: &'static str,
 }
 
 impl<'a> Search<'a> {
@@ -97,41 +99,87 @@ impl<'a> Search<'a> {
         Sharder::new(self.request, self.dropped, Sums::Repeated)
     }
 
-    /// Tries the plans of a problem for these freedoms, each once. If all is free, a plan is
-    /// changed as long as that helps.
-    fn try_plans(
-        &mut self,
-        problem: &Problem,
-        freedoms: &[(Freedom, f64)],
-        suffix: &str,
-    ) -> Result<(), OpError> {
+    /// Tries the plans of problems, then with shared updates, then, if none fits into the members'
+    /// memory, with shared parameters.
+    fn try_all(&mut self, problems: Vec<Problem>) -> Result<(), OpError> {
+        let zero = self.auto.zero;
+        let shared = |problem: &Problem, level, freedoms, suffix| {
+            let mut problem = problem.clone();
+            problem.share(level);
+            Job { problem, freedoms, suffix }
+        };
+        let mut jobs = Vec::new();
+        for problem in &problems {
+            jobs.push(shared(problem, zero, &PLANS, ""));
+            if zero == 0 {
+                jobs.push(shared(problem, 1, &PLANS[..1], " that share out updates"));
+            }
+        }
+        let tried = self.each(&jobs, |job| self.try_plans(job))?;
+        self.tried.extend(tried.into_iter().flatten());
+        if zero < 3 && !self.fits() {
+            let suffix = " that share out parameters";
+            let jobs = problems.iter().map(|problem| shared(problem, 3, &PLANS, suffix));
+            let tried = self.each(&jobs.collect::<Vec<_>>(), |job| self.try_plans(job))?;
+            self.tried.extend(tried.into_iter().flatten());
+        }
+        Ok(())
+    }
+
+    /// What `work` makes of each item, in order. The items of a large segment have threads of their
+    /// own.
+    fn each<T: Sync, R: Send>(
+        &self,
+        items: &[T],
+        work: impl Fn(&T) -> Result<R, OpError> + Sync,
+    ) -> Result<Vec<R>, OpError> {
+        if items.len() < 2 || self.request.template.tape.entries.len() < MANY {
+            return items.iter().map(work).collect();
+        }
+        let work = &work;
+        thread::scope(|scope| {
+            let start = |item| thread::Builder::new().spawn_scoped(scope, move || work(item));
+            let threads: Vec<_> = items.iter().map(start).collect();
+            let results = threads.into_iter().zip(items).map(|(thread, item)| match thread {
+                Ok(thread) => thread.join().unwrap_or_else(|panic| resume_unwind(panic)),
+                // The system has no thread left.
+                Err(_) => work(item),
+            });
+            results.collect()
+        })
+    }
+
+    /// Tries the plans of a problem, each once. If all is free, a plan is changed as long as that
+    /// helps.
+    fn try_plans(&self, job: &Job) -> Result<Vec<Tried>, OpError> {
         let rates = &self.request.rates;
         let n_tries = TRIES / self.request.template.tape.entries.len().max(1);
         let n_tries = if n_tries < FEW { 0 } else { n_tries };
-        let mut planner = Planner::new(problem, rates);
-        let mut known: Vec<Arc<Plan>> = Vec::new();
-        for &(freedom, part) in freedoms {
+        let mut planner = Planner::new(&job.problem, rates);
+        let mut plans: Vec<(Freedom, Arc<Plan>)> = Vec::new();
+        for &(freedom, part) in job.freedoms {
             let latency = rates.latency * part;
             let plan = Arc::new(planner.plan(&Rates { latency, ..*rates }, freedom));
-            if n_tries == 0 && known.contains(&plan) {
-                continue;
+            if n_tries > 0 || plans.iter().all(|(_, known)| *known != plan) {
+                plans.push((freedom, plan));
             }
-            let seconds = self.seconds(&plan)?;
+        }
+        let seconds = self.each(&plans, |(_, plan)| self.seconds(plan))?;
+        let mut tried: Vec<Tried> = Vec::new();
+        for ((freedom, plan), seconds) in plans.into_iter().zip(seconds) {
             let judge = |plan: &Arc<Plan>| self.seconds(plan);
             let (plan, seconds) = match freedom {
                 Freedom::Data => (plan, seconds),
                 Freedom::All => planner.improved((plan, seconds), (rates, n_tries), judge)?,
             };
-            if known.contains(&plan) {
+            if tried.iter().any(|(_, known)| known.as_ref() == Some(&plan)) {
                 continue;
             }
-            known.push(Arc::clone(&plan));
             let peak = if self.weighs { Some(self.peak(&plan)?) } else { None };
-            let name = name(&problem.whole.mesh, freedom) + suffix;
-            let way = Alternative { name, seconds: START + seconds, peak };
-            self.tried.push((way, Some(plan)));
+            let name = name(&job.problem.whole.mesh, freedom) + job.suffix;
+            tried.push((Alternative { name, seconds: START + seconds, peak }, Some(plan)));
         }
-        Ok(())
+        Ok(tried)
     }
 
     /// Seconds of the segment when it comes again.
@@ -166,7 +214,7 @@ impl<'a> Search<'a> {
     }
 
     /// What was tried and may be taken.
-    fn possible(&self) -> impl Iterator<Item = &(Alternative, Option<Arc<Plan>>)> {
+    fn possible(&self) -> impl Iterator<Item = &Tried> {
         self.tried.iter().skip(usize::from(!self.alone))
     }
 

@@ -14,7 +14,7 @@ use crate::shard::lanes::volume;
 pub(in crate::shard) const MAX_WAYS: usize = 48;
 
 /// The instructions and values of a segment on one mesh.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(in crate::shard) struct Problem {
     /// All of a value on each member of the mesh.
     pub(in crate::shard) whole: Layout,
@@ -25,7 +25,7 @@ pub(in crate::shard) struct Problem {
 }
 
 /// A value, and where it comes from.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Noted {
     pub(super) ty: Type,
     pub(super) source: Source,
@@ -33,7 +33,7 @@ pub(super) struct Noted {
     pub(super) kept: bool,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum Source {
     /// Each member makes it by itself, in any layout.
     Made,
@@ -48,7 +48,7 @@ pub(super) enum Source {
     Computed(Box<Instruction>),
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Instruction {
     pub(super) op: Op,
     /// The operands; none of a literal or of a value that each member makes.
