@@ -288,12 +288,9 @@ impl Drop for AtEnd {
     }
 }
 
-#[expect(
-    clippy::print_stderr,
-    reason = "a log that cannot be opened must not fail the program, nor pass in silence"
-)]
+/// A log that cannot be opened does not fail the program, nor pass in silence.
 fn unlogged(why: &str) -> Log {
-    eprintln!("gt: {why}");
+    messages::print(&why);
     Log::off()
 }
 

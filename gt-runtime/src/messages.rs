@@ -7,6 +7,7 @@
 //! library sets no subscriber. A message that nobody wants is not made.
 
 use std::fmt;
+use std::io::Write as _;
 
 use ::tracing::subscriber::NoSubscriber;
 use ::tracing::{Level, dispatcher, event, event_enabled};
@@ -97,9 +98,9 @@ fn has_subscriber() -> bool {
     dispatcher::has_been_set() && dispatcher::get_default(|found| !found.is::<NoSubscriber>())
 }
 
-#[expect(clippy::print_stderr, reason = "warnings are for users, who turned the other lines on")]
-fn print(text: &dyn fmt::Display) {
-    eprintln!("gt: {text}");
+/// Writes a line for the program's user on standard error. The program goes on if nobody reads it.
+pub(crate) fn print(text: &dyn fmt::Display) {
+    let _ = writeln!(std::io::stderr(), "gt: {text}");
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@
 use std::{
     fs,
     hash::Hasher,
+    io::Write as _,
     path::{Path, PathBuf},
     sync::mpsc::{SyncSender, sync_channel},
     time::{Duration, SystemTime},
@@ -245,10 +246,7 @@ pub(crate) fn prune(folder: &Path) {
     }
 }
 
-#[expect(
-    clippy::print_stderr,
-    reason = "there is nobody to give an error to: the compilation goes on"
-)]
+/// Tells the program's user, since there is nobody to give an error to: the compilation goes on.
 fn warn(text: &str) {
-    eprintln!("warning: {text}");
+    let _ = writeln!(std::io::stderr(), "warning: {text}");
 }

@@ -8,6 +8,7 @@ use gt_ir::backend::{Backend, Demand, ErrorKind, MAX_WORKERS, RunError, Target, 
 
 use super::{Handle, System};
 use crate::choice::{DEVICE, ENGINE, Wish};
+use crate::messages;
 
 /// The variable that names a server.
 pub const CONNECT: &str = "GT_CONNECT";
@@ -92,20 +93,15 @@ fn connect(address: &str, _: &Demand) -> Result<Arc<dyn Backend>, RunError> {
 }
 
 /// Fails if the user's settings are faulty. Tells once of variables that have no effect.
-#[expect(
-    clippy::print_stderr,
-    reason = "a misspelled variable must not fail the program, nor pass in silence"
-)]
 fn notice() -> Result<(), RunError> {
     static TOLD: OnceLock<Option<String>> = OnceLock::new();
     let problem = TOLD.get_or_init(|| {
         for odd in gt_settings::odd_variables() {
-            eprintln!("gt: {}: {}", odd.what, odd.cure);
+            messages::print(&format_args!("{}: {}", odd.what, odd.cure));
         }
         if cfg!(not(feature = "otel")) && gt_settings::var(SPANS).is_some() {
-            eprintln!(
-                "gt: {SPANS} has no effect: this program is built without the feature `otel`"
-            );
+            let why = "this program is built without the feature `otel`";
+            messages::print(&format_args!("{SPANS} has no effect: {why}"));
         }
         gt_settings::problem()
     });

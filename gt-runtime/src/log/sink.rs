@@ -18,6 +18,7 @@ use super::line::Line;
 use super::lines::Lines;
 use super::remark;
 use crate::clock::Time;
+use crate::messages;
 use crate::words::Facts;
 
 /// The time in which lines are collected before they are written.
@@ -211,12 +212,10 @@ impl Shared {
         Some((lines, state.sequence, std::mem::take(&mut state.lost)))
     }
 
-    #[expect(
-        clippy::print_stderr,
-        reason = "a full disk must not fail the program, nor pass in silence"
-    )]
+    /// Ends the log. A full disk does not fail the program, nor pass in silence.
     fn die(&self, path: &Path, error: &std::io::Error) {
-        eprintln!("gt: the instruction log {} ends here: {error}", path.display());
+        let name = path.display();
+        messages::print(&format_args!("the instruction log {name} ends here: {error}"));
         let mut state = self.lock();
         (state.is_dead, state.lines) = (true, Lines::default());
         self.wrote.notify_all();

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use super::Profiler;
+use crate::messages;
 
 /// The variable that names the file.
 pub const VARIABLE: &str = "GT_PROFILE";
@@ -42,16 +43,12 @@ static PATH: OnceLock<Option<PathBuf>> = OnceLock::new();
 struct AtEnd;
 
 impl Drop for AtEnd {
-    #[expect(clippy::print_stderr, reason = "the file that somebody asked for by a variable")]
     fn drop(&mut self) {
         let (Some(Some(path)), Some(profile)) = (PATH.get(), Profiler::look()) else { return };
-        match std::fs::write(path, profile.to_json()) {
-            Ok(()) => eprintln!(
-                "gt: the profile is in {}; `gt-cli profile {}` prints it",
-                path.display(),
-                path.display()
-            ),
-            Err(error) => eprintln!("gt: {VARIABLE}: cannot write {}: {error}", path.display()),
-        }
+        let name = path.display();
+        messages::print(&match std::fs::write(path, profile.to_json()) {
+            Ok(()) => format!("the profile is in {name}; `gt-cli profile {name}` prints it"),
+            Err(error) => format!("{VARIABLE}: cannot write {name}: {error}"),
+        });
     }
 }

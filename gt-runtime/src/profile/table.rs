@@ -176,8 +176,10 @@ fn held(out: &mut String, memory: &Memory, most: usize) {
         "\n{:>10} {:>7}  {:<BAR$}  made the values in use then",
         "bytes", "share", ""
     );
+    // Data of the program may lie outside of the workers' memory.
+    let all: u64 = memory.lines.iter().map(|line| line.1).sum();
     let mut row = |bytes: u64, name: &str| {
-        let share = bytes as f64 / memory.peak.max(1) as f64;
+        let share = bytes as f64 / all.max(memory.peak).max(1) as f64;
         let (bytes, percent) = (units::bytes(bytes), 100.0 * share);
         let _ = writeln!(out, "{bytes:>10} {percent:>6.1}%  {}  {name}", bar(share));
     };
