@@ -1,6 +1,8 @@
-//! A server and workers inside programs of one's own, which do what `gt-cli server` and `gt-cli
-//! worker` do. This is how stream modifiers get into a dispatcher or a worker of a cluster: insert
-//! them ([`modifier::insert`](crate::modifier::insert)), then serve.
+//! A server and workers inside programs of one's own. They speak with the programs and workers of
+//! `gt-cli`, but have no flags: no quotas, metrics or drain of a server, and no name of a worker,
+//! unless the caller configures [`Server`] and [`Worker`] so. This is how stream modifiers get into
+//! a dispatcher or a worker of a cluster: insert them
+//! ([`modifier::insert`](crate::modifier::insert)), then serve.
 
 pub use gt_runtime::server::{Server, ServerConfig};
 pub use gt_runtime::worker::{Worker, WorkerConfig};

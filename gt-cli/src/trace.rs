@@ -4,10 +4,10 @@
 //! which the file says, and delays nobody.
 
 use crate::args::TraceArgs;
-use crate::fault::Interrupted;
+use crate::fault::{Interrupted, advised};
 use crate::signals::Interrupt;
 use crate::{files, news};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use gt_runtime::log::{Format, remark};
 use gt_runtime::status::ask;
 use gt_runtime::tracing::Tracer;
@@ -32,6 +32,10 @@ const LATE: (usize, Duration) = (4, Duration::from_millis(25));
 pub(crate) fn trace(args: &TraceArgs, is_json: bool) -> Result<()> {
     let address: Address = args.connect.parse()?;
     let length = Duration::try_from_secs_f64(args.seconds).context("--seconds")?;
+    ensure!(
+        !length.is_zero() && args.events != Some(0),
+        advised("a trace of nothing was asked for", "-s 5 for five seconds, -n 1000 for events")
+    );
     let mut tracer = Tracer::connect(&address, Some(length))?;
     // Sessions and workers that are there already tell their names no more.
     let names = ask(&address).map(|status| names(&status)).unwrap_or_default();
@@ -168,6 +172,7 @@ impl Output {
             (true, true) => eprintln!("{said}"),
             (true, false) => news::print(&said.to_string()),
             (false, true) => eprintln!("{n} events{missing}"),
+            (false, false) if n == 0 => eprintln!("{path}: no events: nobody used the server"),
             (false, false) => {
                 eprintln!("{path}: {n} events{missing}; draw them with: gt-cli visualize {path}");
             }

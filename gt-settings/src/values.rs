@@ -91,7 +91,8 @@ mod tests {
         assert_eq!(phrase("GT_SIMD"), "128 or 256");
         assert_eq!(phrase("GT_NUMERICS"), "exact, reassociate or approximate");
         assert_eq!(phrase("GT_PRIORITY"), "low, normal, high, or a number from 1 to 100");
-        assert_eq!(phrase("GT_THREADS"), "a number from 1 on");
+        assert_eq!(phrase("GT_THREADS"), "a number from 1 to 1024");
+        assert_eq!(phrase("GT_MAX_UNPACKED"), "a number from 1 on");
     }
 
     /// The documented examples and defaults can be had.

@@ -338,7 +338,7 @@ fn variables_without_effect_are_told_of_once_with_what_was_meant() {
 fn values_that_a_setting_cannot_have_end_every_command_and_program() {
     let wrong = [
         ("GT_VERBOSE", "banana", "it is 0 or 1"),
-        ("GT_THREADS", "0", "it is a number from 1 on"),
+        ("GT_THREADS", "0", "it is a number from 1 to 1024"),
         ("GT_NUMERICS", "zzz", "it is exact, reassociate or approximate"),
     ];
     for (name, value, possible) in wrong {

@@ -178,10 +178,10 @@ fn footing(state: &State, theme: Theme) -> Line<'static> {
     }
     let filter = match state.filter.is_empty() {
         true => String::new(),
-        false => format!("  [rows with: {}]", state.filter),
+        false => format!("rows with: {}  ", state.filter),
     };
     let keys = "tab table  s sort  / filter  space pause  enter details  k end  ? keys  q quit";
-    Line::from(vec![Span::styled(keys, theme.dim()), Span::raw(filter)])
+    Line::from(vec![Span::styled(filter, theme.bold()), Span::styled(keys, theme.dim())])
 }
 
 fn table(frame: &mut Frame<'_>, state: &State, which: Which, area: Rect, theme: Theme) {
@@ -488,6 +488,7 @@ mod tests {
     fn a_filter_for_a_program_shows_its_workers_and_links() {
         let text = screen(80, 24, true, press("/digits\n"));
         assert!(text.contains("s1   digits") && !text.contains("s2   gpt"), "{text}");
+        assert!(text.contains("rows with: digits  tab table"), "{text}");
         assert!(text.contains("w1   node7") && text.contains("s1       server"), "{text}");
     }
 

@@ -91,6 +91,10 @@ fn look(address: &Address, every: Duration) -> Result<View> {
 }
 
 fn once(address: &Address, every: Duration, to: Option<&Path>, json: bool) -> Result<()> {
+    ensure!(
+        to.is_none_or(|path| path.extension().is_some_and(|end| end == "svg")),
+        advised("the picture of a screen is SVG", "name a file that ends with .svg")
+    );
     let view = look(address, every)?;
     if json {
         print(&serde_json::to_string(&view)?);

@@ -15,10 +15,10 @@ pub(crate) use svg::escaped;
 use crate::args::VisualizeArgs;
 use crate::fault::advised;
 use crate::{files, news};
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
 use model::Timeline;
 use serde_json::json;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 pub(crate) fn visualize(args: &VisualizeArgs, is_json: bool) -> Result<()> {
     let end = args.form.as_deref().unwrap_or("html");
@@ -33,6 +33,14 @@ pub(crate) fn visualize(args: &VisualizeArgs, is_json: bool) -> Result<()> {
              --form"
         ));
     }
+    let is_input = |trace: &PathBuf| same_file(trace, &output);
+    ensure!(
+        is_dash || !args.traces.iter().any(is_input),
+        advised(
+            format!("{} is a trace, and would be overwritten", output.display()),
+            "name another file with -o"
+        )
+    );
     let mut timeline = Timeline::of(read::traces(&args.traces)?);
     let title = args.title.clone().unwrap_or_else(|| "GT timeline".into());
     let picture = match form {
@@ -59,6 +67,11 @@ pub(crate) fn visualize(args: &VisualizeArgs, is_json: bool) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Whether both paths are of one file that is there.
+fn same_file(a: &Path, b: &Path) -> bool {
+    a.canonicalize().is_ok_and(|a| b.canonicalize().is_ok_and(|b| a == b))
 }
 
 /// The picture beside the first trace. That of standard input is standard output.

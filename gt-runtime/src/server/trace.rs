@@ -100,13 +100,15 @@ impl Trace {
         }
     }
 
-    /// The events from a number on, as many as fit into a packet.
+    /// The events from a number on, as many as fit into a packet. Number 0 is a tracer's first
+    /// question: what was kept for others before is not for it.
     pub(super) fn since(&mut self, now: Time, from: u64) -> Events {
         self.until = Some(now + PATIENCE);
         self.next = self.next.max(1);
         let oldest = self.next - self.lines.len() as u64;
         // A number that this server never gave is of another server, or of an earlier life.
-        let first = if from > self.next { self.next } else { from.max(oldest) };
+        let is_new = from == 0 || from > self.next;
+        let first = if is_new { self.next } else { from.max(oldest) };
         let mut events = Events { head: header(Format::Json), first, ..Events::default() };
         events.next = first;
         let skipped = usize::try_from(first - oldest).unwrap_or(usize::MAX);
