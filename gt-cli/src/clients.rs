@@ -30,20 +30,18 @@ const COLUMNS: [(&str, bool); 8] = [
 pub(crate) fn clients(args: &ClientsArgs, json: bool) -> Result<()> {
     let address: Address = args.connect.parse()?;
     let mut monitor = Monitor::connect(&address).map_err(run_error)?;
-    let mut status = monitor.ask().map_err(run_error)?;
-    let before: BTreeMap<String, u64> =
-        status.sessions.iter().map(|session| (session.id.clone(), session.segments)).collect();
-    if !json {
-        // Between two short segments a program looks idle.
-        std::thread::sleep(GLANCE);
-        status = monitor.ask().map_err(run_error)?;
-    }
+    let status = monitor.ask().map_err(run_error)?;
     if json {
         for session in &status.sessions {
             print(&serde_json::to_string(session)?);
         }
         return Ok(());
     }
+    let before: BTreeMap<String, u64> =
+        status.sessions.into_iter().map(|session| (session.id, session.segments)).collect();
+    // Between two short segments a program looks idle.
+    std::thread::sleep(GLANCE);
+    let status = monitor.ask().map_err(run_error)?;
     let n_hidden = status.n_sessions.saturating_sub(status.sessions.len() as u64);
     match status.sessions.is_empty() {
         true => print("no programs of yours use the server"),
