@@ -180,7 +180,8 @@ fn stage_writes(stage: &Stage, buffer: BufferId) -> bool {
 }
 
 /// Whether an earlier stage's reads of `input` stay in the rows the writer of `out` writes. Only
-/// the plainest case counts: both walk the rows with the same step, and so do the outer loops.
+/// the plainest case counts: both walk the rows with the same step and elements of the same size, and
+/// so do the outer loops.
 fn same_rows(reader: &Stage, input: BufferId, writer: &Stage, out: BufferId) -> bool {
     let (Work::Kernel { nest: r, .. }, Work::Kernel { nest: w, .. }) = (&reader.work, &writer.work)
     else {
@@ -196,6 +197,7 @@ fn same_rows(reader: &Stage, input: BufferId, writer: &Stage, out: BufferId) -> 
     };
     let row = store.access.strides.first().copied().unwrap_or(0);
     let to = &writer.args[usize::from(store.buffer)];
+    let width = w.spec.buffers[usize::from(store.buffer)].size();
     r.spec.loads().all(|(b, access)| {
         let from = &reader.args[usize::from(b)];
         if from.at != At::Buffer(input) {
@@ -204,6 +206,7 @@ fn same_rows(reader: &Stage, input: BufferId, writer: &Stage, out: BufferId) -> 
         let local = r.spec.loops.iter().zip(&access.strides).skip(1);
         let last: i64 = local.clone().map(|(l, s)| s * (l.extent as i64 - 1)).sum();
         from.outer == to.outer
+            && r.spec.buffers[usize::from(b)].size() == width
             && access.strides.first() == Some(&row)
             && store.access.offset == 0
             && access.offset >= 0

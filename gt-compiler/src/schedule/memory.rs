@@ -19,7 +19,7 @@ use super::piece::BufferId;
 use crate::{
     engine::Value,
     error::EngineError,
-    kernel::{Expr, KernelSpec},
+    kernel::{Access, Expr, KernelSpec},
 };
 
 /// The distance of a result from an input it is not computed from.
@@ -301,7 +301,8 @@ fn lives<S: Uses>(n_buffers: usize, steps: &[S]) -> Vec<Option<Life>> {
 }
 
 /// The distance of `out` from `input` in one kernel, which may read of `input` just the element of
-/// `out` that it is about to write. `buffer` names the buffer of an argument.
+/// `out` that it is about to write. Elements of another size lie elsewhere, though the buffers have
+/// the same bytes: half of an `f32` input as `f64`. `buffer` names the buffer of an argument.
 pub(crate) fn distance_in(
     spec: &KernelSpec,
     buffer: impl Fn(u16) -> Option<BufferId>,
@@ -310,8 +311,10 @@ pub(crate) fn distance_in(
 ) -> Option<usize> {
     let mut stores = spec.stores.iter();
     let store = stores.find(|s| buffer(s.buffer) == Some(out) && s.fold.is_none())?;
+    let width = |b: u16| spec.buffers[usize::from(b)].size();
     let mut loads = spec.loads().filter(|(b, _)| buffer(*b) == Some(input));
-    if !is_one_to_one(spec, &store.access.strides) || !loads.all(|(_, at)| *at == store.access) {
+    let is_same = |(b, at): (u16, &Access)| *at == store.access && width(b) == width(store.buffer);
+    if !is_one_to_one(spec, &store.access.strides) || !loads.all(is_same) {
         return None;
     }
     let mut distances: Vec<usize> = Vec::with_capacity(spec.nodes.len());

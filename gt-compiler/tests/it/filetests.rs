@@ -21,12 +21,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::{fs, path::Path, sync::Arc};
 
 use gt_compiler::{
-    Arg, Dump, Engine, Machine, Numerics, Options, Value,
+    Dump, Engine, Machine, Numerics, Options, Value,
     pipeline::{self, Optimized, optimize},
     shard::{self, Explained, Rates, Request},
 };
 use gt_ir::{
-    Entry, Graph, HostTensor, Op, Segment, Tape, Type, ValueId,
+    Entry, Graph, HostTensor, Segment, Tape, Type, ValueId,
     canonical::{Bindings, canonical},
     interp,
     layout::Layout,
@@ -39,7 +39,7 @@ use gt_ir::{
     text::{self, Loaded},
 };
 
-use crate::random::native;
+use crate::random::{native, owned};
 
 const COMMANDS: &[Command] = &[
     Command { name: "optimize", action: Action::Text(print_optimized) },
@@ -114,10 +114,7 @@ fn print_schedule(program: &str, policy: &str) -> Result<String, String> {
     for run in program.runs()? {
         let mut values: Vec<Value> = Vec::new();
         for tensor in &run.inputs {
-            // A copy in the engine's own memory, which a donated input may give away.
-            let given = engine.upload(tensor).map_err(told)?;
-            let copy = engine.execute(&Op::Expand(given.ty.shape), &[Arg::Value(&given)]);
-            values.push(copy.map_err(told)?);
+            values.push(owned(&mut engine, tensor).map_err(told)?);
         }
         let results = engine.run(&made, &mut values, graph.slots()).map_err(told)?;
         let found: Result<Vec<HostTensor>, _> =

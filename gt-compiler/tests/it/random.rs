@@ -3,9 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use gt_compiler::{Arg, Engine, EngineError, Native, NativeConfig, Options};
+use gt_compiler::{Arg, Engine, EngineError, Native, NativeConfig, Options, Value};
 use gt_ir::{
     DType, HostTensor, Op, Tape, ValueId,
+    attr::{Axes, AxisSet},
     testing::{Config, Source, ill_conditioned, inputs, same_bits, special_inputs, tape},
 };
 
@@ -23,6 +24,18 @@ pub(crate) fn native(threads: usize) -> Native {
     .unwrap()
 }
 
+/// A tensor in the engine's own memory, which nobody else holds: a donated input may give it away.
+/// A large upload is the caller's memory.
+pub(crate) fn owned(engine: &mut Native, tensor: &HostTensor) -> Result<Value, EngineError> {
+    let value = engine.upload(tensor)?;
+    if value.ty.shape.rank() == 0 {
+        return Ok(value);
+    }
+    let flip = Op::Flip(Axes(AxisSet::from_iter([0])));
+    let turned = engine.execute(&flip, &[Arg::Value(&value)])?;
+    engine.execute(&flip, &[Arg::Value(&turned)])
+}
+
 /// The whole tape as a segment whose inputs may be overwritten where it frees them: everything that
 /// is alive at its end.
 fn replayed(
@@ -35,10 +48,7 @@ fn replayed(
         engine.compiler().compile(&segment.graph, &segment.donated, &Options::default())?;
     let mut values = Vec::new();
     for id in &segment.inputs {
-        // A copy in the engine's own memory, which nobody else holds.
-        let value = engine.upload(&data[id])?;
-        let shape = value.ty.shape;
-        values.push(engine.execute(&Op::Expand(shape), &[Arg::Value(&value)])?);
+        values.push(owned(engine, &data[id])?);
     }
     let results = engine.run(&compiled.program, &mut values, segment.graph.slots());
     if results.is_err() {
