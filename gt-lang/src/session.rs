@@ -168,7 +168,7 @@ impl Session {
     /// another worker; [enter](Session::enter) it to record in it.
     ///
     /// # Errors
-    /// The system did not start, or the server does not answer within two seconds.
+    /// The system did not start, or the server does not answer in time, as for [`connect`].
     #[track_caller]
     pub fn open() -> Result<Session> {
         process::another(Location::caller())
@@ -178,8 +178,8 @@ impl Session {
     /// for that one.
     ///
     /// # Errors
-    /// The address is not `HOST:PORT`, no server answers there within two seconds, or the server
-    /// refuses.
+    /// The address is not `HOST:PORT`, no server answers there within two seconds, or on another
+    /// machine within ten, or the server refuses.
     #[track_caller]
     pub fn connect(address: &str) -> Result<Session> {
         Options::new().server(address).open()

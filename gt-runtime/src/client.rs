@@ -250,7 +250,10 @@ impl Session {
     /// Ends the session, because its connection is over. Every open request is answered with the
     /// reason.
     pub(crate) fn end(&mut self, ending: &Ending) {
-        self.log_line(What::Disconnect, "Ended", 0, format_args!("{ending}"));
+        match self.closed {
+            true => self.log_line(What::Disconnect, "Ended", 0, format_args!("it was closed")),
+            false => self.log_line(What::Disconnect, "Ended", 0, format_args!("{ending}")),
+        }
         let message = match ending {
             Ending::Bye(reason) => format!("{} ended the session: {reason}", self.system),
             Ending::Refused(refusal) => format!("{} refused: {refusal}", self.system),

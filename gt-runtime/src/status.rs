@@ -47,7 +47,7 @@ impl Monitor {
     /// those of its user.
     ///
     /// # Errors
-    /// The server does not answer within two seconds, or it refuses to.
+    /// The server does not answer within two seconds, or ten on another machine, or it refuses to.
     pub fn ask(&mut self) -> Result<Status, RunError> {
         self.question(Role::Monitor, program(), status)
     }
@@ -69,7 +69,8 @@ impl Monitor {
     ) -> Result<T, RunError> {
         // A late answer to an earlier question is not the answer to this one.
         self.incarnation.0 += 1;
-        let (incarnation, end) = (self.incarnation, clock::now() + PATIENCE);
+        let patience = self.address.patience(PATIENCE);
+        let (incarnation, end) = (self.incarnation, clock::now() + patience);
         let body = Body::Hello(Box::new(Hello::new(role, Identity::here(name))));
         let question = Packet { stream: Stream::Control, incarnation, body };
         let broken = |error: UplinkError| failure(error.to_string());
@@ -89,7 +90,8 @@ impl Monitor {
                 }
             }
         }
-        Err(failure(format!("the server at {} did not answer within 1.9 s", self.address)))
+        let (at, seconds) = (&self.address, patience.as_secs_f64());
+        Err(failure(format!("the server at {at} did not answer within {seconds} s")))
     }
 
     /// Waits for a packet, or for a time.

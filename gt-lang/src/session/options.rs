@@ -78,7 +78,7 @@ impl Options {
     ///
     /// # Errors
     /// The engine or the device is not available, the process's own system runs with other workers,
-    /// or the server does not answer within two seconds.
+    /// or the server does not answer within two seconds, or ten on another machine.
     #[track_caller]
     pub fn open(&self) -> Result<Session> {
         let at = Location::caller();

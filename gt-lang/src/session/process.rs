@@ -90,7 +90,8 @@ impl Options {
 ///
 /// # Errors
 /// The program has a session already, by an operation or an earlier `connect`; the address is not
-/// `HOST:PORT`; no server answers there within two seconds; or the server refuses.
+/// `HOST:PORT`; no server answers there within two seconds, or on another machine within ten; or
+/// the server refuses.
 #[track_caller]
 pub fn connect(address: &str) -> Result<Session> {
     let at = Location::caller();

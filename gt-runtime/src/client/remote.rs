@@ -2,7 +2,8 @@
 //!
 //! Threads that submit and read queue their messages in the [`Session`] and serve its [`Line`].
 //! Answers come through slots. If the server cannot be reached, connecting fails within two
-//! seconds. If it is lost later, every read fails with the reason.
+//! seconds. A server on another machine that was reached has ten seconds for its answer. If the
+//! server is lost later, every read fails with the reason.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -80,11 +81,10 @@ pub fn connect_with(
     let uplink = Uplink::open(&ctx, address, PATIENCE, &crate::zmq::Entry::from_environment())
         .map_err(session_error)?;
     let wake = wake_pair().map_err(|e| session_error(e.into()))?;
-    let left = PATIENCE.saturating_sub(clock::now() - began).max(Duration::from_millis(100));
-    let config = ConnectionConfig {
-        answer: Some(config.answer.map_or(left, |answer| answer.min(left))),
-        ..config
-    };
+    let left = address.patience(PATIENCE).saturating_sub(clock::now() - began);
+    let left = left.max(Duration::from_millis(100));
+    let answer = config.answer.map_or(left, |answer| address.patience(answer).min(left));
+    let config = ConnectionConfig { answer: Some(answer), ..config };
     let hello = Hello::new(Role::Client, Identity::here(program())).asking(demand.clone());
     let hello = Hello { secret: random(), ..hello }.at(Priority::from_environment()?);
     let connection =

@@ -20,6 +20,8 @@ use gt_ir::error::Hinted;
 
 /// The longest path a Unix socket may have (`sun_path` less the final zero).
 const MAX_IPC_PATH: usize = 107;
+/// How long a server on another machine may take to answer.
+const FAR: Duration = Duration::from_secs(10);
 
 /// The error of an address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -89,6 +91,13 @@ impl Address {
     pub fn is_loopback(&self) -> bool {
         self.host.eq_ignore_ascii_case("localhost")
             || self.host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+    }
+
+    /// How long a server there may take to answer once it is reached, where a near one may take
+    /// `near`. A network that loses packets brings them after some seconds.
+    #[must_use]
+    pub(crate) fn patience(&self, near: Duration) -> Duration {
+        if self.is_loopback() { near } else { near.max(FAR) }
     }
 
     /// The endpoint to listen at. A host name becomes an IP address, because ZeroMQ binds only to

@@ -46,17 +46,17 @@ struct Locked {
 }
 
 impl Uplink {
-    /// Connects to the server at `address`, which must accept, and let this side in, within
-    /// `patience`.
+    /// Connects to the server at `address`, which must accept within `patience`. It must let this
+    /// side in within `patience`, too, or within [`Address::patience`] on another machine.
     pub fn open(
         ctx: &Context,
         address: &Address,
         patience: Duration,
         entry: &Entry,
     ) -> Result<Uplink, SocketError> {
-        let end = clock::now() + patience;
+        let began = clock::now();
         let uplink = Uplink::begin(ctx, address, patience, entry)?;
-        uplink.enter(address, end)?;
+        uplink.enter(address, began + address.patience(patience))?;
         Ok(uplink)
     }
 
