@@ -211,7 +211,9 @@ impl Server {
                 1 => "session has".to_owned(),
                 n => format!("{n} sessions have"),
             };
-            watch(&format!("the server ends when its {sessions} ended, within {seconds} s"));
+            if n > 0 {
+                watch(&format!("the server ends when its {sessions} ended, within {seconds} s"));
+            }
             self.handle(Event::Drain { reason: reason.clone() }, watch)?;
         }
         let end = *self.drained.get_or_insert_with(|| clock::now() + patience);

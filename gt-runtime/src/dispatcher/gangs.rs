@@ -127,7 +127,7 @@ impl Dispatcher {
         for seat in seats {
             self.seats.remove(&seat.session);
             if let Some(worker) = self.workers.get_mut(&seat.worker) {
-                worker.sessions.remove(&id);
+                worker.leave(id, 0);
             }
             for stream in [Stream::Control, Stream::Bulk] {
                 let end = ToWorker::EndSession { session: seat.session };

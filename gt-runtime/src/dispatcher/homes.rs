@@ -303,11 +303,11 @@ impl Dispatcher {
 
     /// Tells the home, as the last message on each stream, that the session has ended.
     pub(super) fn leave_home(&mut self, id: SessionId) {
-        let Some(home) = self.sessions.get_mut(&id).and_then(|session| session.home.take()) else {
-            return;
-        };
+        let Some(session) = self.sessions.get_mut(&id) else { return };
+        let Some(home) = session.home.take() else { return };
         if let Some(worker) = self.workers.get_mut(&home) {
-            worker.sessions.remove(&id);
+            // Which part of a gang's values a member holds is known to the member.
+            worker.leave(id, if session.gang.is_some() { 0 } else { session.held() });
         }
         if self.sessions.get(&id).is_some_and(|session| session.gang.is_some()) {
             return self.leave_gang(id);

@@ -66,7 +66,8 @@ pub(super) struct Worker {
     pub(super) n_opened: u64,
     /// What it has done.
     pub(super) work: Work,
-    /// The bytes that values take on it, by its latest report, and when that came.
+    /// The bytes that values take on it, by its latest report less those of sessions that have
+    /// left since, and when that report came.
     pub(super) used: u64,
     pub(super) reported: Time,
 }
@@ -78,16 +79,31 @@ impl Worker {
         Worker { peer, capacity: None, sessions, n_opened: 0, work, used: 0, reported }
     }
 
+    /// Takes a session off it whose values take so many bytes.
+    pub(super) fn leave(&mut self, session: SessionId, bytes: u128) {
+        if self.sessions.remove(&session) {
+            let left = u128::from(self.used).saturating_sub(bytes);
+            self.used = if self.sessions.is_empty() { 0 } else { left as u64 };
+        }
+    }
+
     /// Counts a segment that it has run.
     pub(super) fn ran(&mut self, now: Time, counts: Counts) {
         self.work.count(counts);
-        (self.used, self.reported) = (counts.memory, now);
+        self.report(now, counts.memory);
     }
 
     /// Counts segments that it has run.
     pub(super) fn did(&mut self, now: Time, work: Work, memory: u64) {
         self.work.add(work);
-        (self.used, self.reported) = (memory, now);
+        self.report(now, memory);
+    }
+
+    /// Notes the bytes in use. A report that left the worker before it heard of the end of its last
+    /// session says nothing new.
+    fn report(&mut self, now: Time, memory: u64) {
+        self.reported = now;
+        self.used = if self.sessions.is_empty() { 0 } else { memory };
     }
 }
 
