@@ -394,6 +394,8 @@ A flag is stronger than a variable of the environment, a variable is stronger th
 folder of keys, and the file is stronger than the default. GT_THREADS is called threads in gt.toml,
 and so are the others; the tables [server] and [quota] are for `gt-cli server`.
 
+Exit status: 1 if a value that is shown can be used by no program, else 0.
+
 Examples:
   gt-cli config                          what is set, and by whom
   gt-cli config --explain                and what everything does
@@ -484,6 +486,8 @@ const KILL_EXAMPLES: &str = "\
 The session ends at once, and its values are freed. Its program goes on; its next read returns an
 error that says who has ended the session. You may end the sessions of your own programs, every
 session of your own servers, and those of others with the role `operator`.
+
+Exit status: 0 if the sessions are over, though they ended before; 1 if one was not ended.
 
 Examples:
   gt-cli kill s3 --connect localhost:12345

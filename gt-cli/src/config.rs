@@ -1,7 +1,11 @@
 //! `gt-cli config`: every setting, its value, and where the value comes from.
+//!
+//! A value that no program can use is told of beside it, and makes the exit status 1. Values are
+//! judged as `gt-cli doctor` judges them, except that no server is called.
 
 use crate::args::ConfigArgs;
-use crate::fault::advised;
+use crate::doctor::mistake;
+use crate::fault::{Silent, advised};
 use crate::news::print;
 use anyhow::{Result, bail};
 use gt_settings::{FILE, Origin, SETTINGS, SUCCESSORS, Setting, fault, folder, nearest};
@@ -14,15 +18,19 @@ pub(crate) fn config(args: &ConfigArgs, json: bool) -> Result<()> {
     }
     crate::tell_odd_variables();
     if json {
-        chosen.into_iter().for_each(|setting| print(&object(setting).to_string()));
-        return Ok(());
+        chosen.iter().for_each(|setting| print(&object(setting).to_string()));
+    } else {
+        print(&text(&chosen, args.explain));
     }
-    print(&text(&chosen, args.explain));
-    if args.settings.is_empty()
+    if !json
+        && args.settings.is_empty()
         && let Some(path) = folder().map(|folder| folder.join(FILE))
     {
         let there = if path.exists() { "" } else { " (there is none)" };
         print(&format!("\nthe file is {}{there}", path.display()));
+    }
+    if chosen.into_iter().any(|setting| mistake(setting).is_some()) {
+        bail!(Silent(1))
     }
     Ok(())
 }
@@ -49,11 +57,6 @@ fn chosen(names: &[String]) -> Result<Vec<&'static Setting>> {
     names.iter().map(find).collect()
 }
 
-/// The name under which a setting is shown: its variable if it has one.
-pub(crate) fn name(setting: &Setting) -> &'static str {
-    if setting.variable.is_empty() { setting.key } else { setting.variable }
-}
-
 /// A value, and where it comes from.
 fn value(setting: &Setting) -> (String, &'static str) {
     match setting.value() {
@@ -67,7 +70,7 @@ fn object(setting: &Setting) -> serde_json::Value {
     let (value, from) = value(setting);
     let given = |text: &'static str| Some(text).filter(|text| !text.is_empty());
     json!({
-        "setting": name(setting),
+        "setting": setting.name(),
         "value": value,
         "from": from,
         "default": setting.default.replace('`', ""),
@@ -75,7 +78,7 @@ fn object(setting: &Setting) -> serde_json::Value {
         "key": given(setting.key),
         "flag": given(setting.flag),
         "help": setting.help,
-        "mistake": setting.mistake(),
+        "mistake": mistake(setting),
     })
 }
 
@@ -88,13 +91,14 @@ fn text(settings: &[&Setting], explain: bool) -> String {
             (*setting, value, from)
         })
         .collect();
-    let names = rows.iter().map(|(setting, ..)| name(setting).len()).max().unwrap_or(0);
+    let names = rows.iter().map(|(setting, ..)| setting.name().len()).max().unwrap_or(0);
     let lines = rows.iter().map(|(setting, value, from)| {
-        let mistake = setting.mistake().map(|why| format!("  ({why})")).unwrap_or_default();
-        let head = format!("{:<names$}  {from:<8}  {value}{mistake}", name(setting));
+        let mistake = mistake(setting).map(|why| format!("  ({why})")).unwrap_or_default();
+        let head = format!("{:<names$}  {from:<8}  {value}{mistake}", setting.name());
+        let head = head.trim_end();
         match explain {
             true => format!("{head}\n{}", explanation(setting)),
-            false => head,
+            false => head.to_owned(),
         }
     });
     lines.collect::<Vec<_>>().join("\n")

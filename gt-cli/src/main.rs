@@ -35,6 +35,7 @@ mod tensors;
 mod top;
 mod trace;
 mod visualize;
+mod who;
 
 // The name that the language's macros use.
 extern crate gt_lang as gt;
@@ -43,7 +44,7 @@ use args::{Cli, Command};
 
 fn main() {
     let cli = Cli::of_process();
-    let done = notice(&cli).and_then(|()| run(&cli));
+    let done = notice(&cli).and_then(|()| run(&cli)).and_then(|()| news::printed());
     news::flush();
     if let Err(error) = done {
         let status = fault::report(&error, cli.json);

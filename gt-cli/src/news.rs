@@ -20,6 +20,9 @@ const FAREWELL: Duration = Duration::from_millis(300);
 /// The number of dropped lines that were not reported.
 static DROPPED: AtomicU64 = AtomicU64::new(0);
 
+/// Why results could not be written.
+static LOST: OnceLock<std::io::Error> = OnceLock::new();
+
 /// The way to the writing thread, if it could be started.
 static WRITER: OnceLock<Option<SyncSender<Order>>> = OnceLock::new();
 
@@ -39,9 +42,20 @@ pub(crate) fn tell(json: bool, line: &str) {
     }
 }
 
-/// Writes a line of results. An error is ignored, because its reader has read enough.
+/// Writes a line of results. The first error is kept for the end of the process.
 pub(crate) fn print(text: &str) {
-    let _ = writeln!(std::io::stdout(), "{text}");
+    if let Err(error) = writeln!(std::io::stdout(), "{text}") {
+        // Another thread's error says the same.
+        let _ = LOST.set(error);
+    }
+}
+
+/// Fails if results could not be written.
+pub(crate) fn printed() -> anyhow::Result<()> {
+    LOST.get().map_or(Ok(()), |error| {
+        let said = format!("cannot write to standard output: {error}");
+        Err(std::io::Error::new(error.kind(), said).into())
+    })
 }
 
 /// Writes a text soon. An error is ignored, so that a server does not end with its terminal.

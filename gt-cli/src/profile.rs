@@ -5,6 +5,7 @@ use crate::fault::{Silent, advised};
 use crate::{files, news};
 use anyhow::{Context, Result, ensure};
 use gt_runtime::profile::{self, Profile};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -13,7 +14,7 @@ const MAX_BYTES: u64 = 1 << 30;
 
 pub(crate) fn profile(args: &ProfileArgs, is_json: bool) -> Result<()> {
     let program = Path::new(&args.program);
-    if program.extension().is_some_and(|end| end == "json") {
+    if is_profile(program) {
         return print(program, args, is_json);
     }
     let kept = args.output.clone();
@@ -42,14 +43,24 @@ pub(crate) fn profile(args: &ProfileArgs, is_json: bool) -> Result<()> {
     Ok(())
 }
 
+/// Whether the name is that of a profile, or standard input, and not of a program: no file that can
+/// be run.
+fn is_profile(path: &Path) -> bool {
+    let can_run = |found: std::fs::Metadata| found.permissions().mode() & 0o111 != 0;
+    files::is_dash(path)
+        || path.extension().is_some_and(|end| end == "json")
+        || std::fs::metadata(path).is_ok_and(|found| found.is_file() && !can_run(found))
+}
+
 fn temporary() -> PathBuf {
     std::env::temp_dir().join(format!("gt-profile-{}.json", std::process::id()))
 }
 
 fn print(file: &Path, args: &ProfileArgs, is_json: bool) -> Result<()> {
     let bytes = files::read_up_to(file, MAX_BYTES)?;
-    let text = std::str::from_utf8(&bytes).context("this is no profile of GT: it is no text")?;
-    let profile = Profile::from_json(text).map_err(anyhow::Error::msg)?;
+    let text = std::str::from_utf8(&bytes).context("this is no profile of GT: it is no text");
+    let profile = text.and_then(|text| Profile::from_json(text).map_err(anyhow::Error::msg));
+    let profile = profile.with_context(|| files::shown(file))?;
     if is_json {
         news::print(&serde_json::to_string(&profile)?);
         return Ok(());

@@ -3,7 +3,7 @@
 
 use anyhow::{Context, Result};
 use gt_runtime::dispatcher::{Config, Rate};
-use gt_settings::File;
+use gt_settings::{FILE, File, quantity};
 use std::path::Path;
 use std::str::FromStr;
 use std::time::Duration;
@@ -54,14 +54,17 @@ impl Quotas {
 
     fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
         match key {
-            "memory" => self.memory = Some(bytes(value)?),
+            "memory" => self.memory = Some(quantity::bytes(value)?),
             "values" => self.values = Some(number(value)?),
-            "uploads" => self.uploads = Some(bytes(value)?),
+            "uploads" => self.uploads = Some(quantity::bytes(value)?),
             "sessions" => self.sessions = Some(number(value)?),
             "requests" => self.requests = Some(number(value)?),
-            "stall" => self.stall = Some(seconds(value)?),
-            "pause" => self.pause = Some(seconds(value)?),
-            "compile" => self.compile = Some(rate(value)?),
+            "stall" => self.stall = Some(quantity::seconds(value)?),
+            "pause" => self.pause = Some(quantity::seconds(value)?),
+            "compile" => {
+                let (most, period) = quantity::rate(value)?;
+                self.compile = Some(Rate { most, period });
+            }
             _ => {
                 return Err(format!(
                     "`{key}` is no quota; the quotas are memory, values, uploads, sessions, \
@@ -99,47 +102,17 @@ fn number<N: FromStr + PartialOrd + From<u8>>(text: &str) -> Result<N, String> {
     number.ok_or_else(|| format!("`{text}` is not a number above 0"))
 }
 
-/// A number of bytes, with a unit if there is one.
-fn bytes(text: &str) -> Result<u64, String> {
-    let units: [(&str, u64); 9] = [
-        ("KiB", 1 << 10),
-        ("MiB", 1 << 20),
-        ("GiB", 1 << 30),
-        ("TiB", 1 << 40),
-        ("kB", 1_000),
-        ("MB", 1_000_000),
-        ("GB", 1_000_000_000),
-        ("TB", 1_000_000_000_000),
-        ("B", 1),
-    ];
-    let unit = units.iter().find(|(unit, _)| text.ends_with(unit));
-    let (unit, factor) = unit.copied().unwrap_or(("", 1));
-    let count = number::<u64>(text.trim_end_matches(unit).trim()).ok();
-    let size = count.and_then(|count| count.checked_mul(factor));
-    size.ok_or_else(|| format!("`{text}` is no size, such as 8GiB or 500MB"))
-}
-
-fn seconds(text: &str) -> Result<Duration, String> {
-    let seconds = number(text.strip_suffix('s').unwrap_or(text).trim());
-    seconds.map(Duration::from_secs).map_err(|_| format!("`{text}` is no time, such as 120s"))
-}
-
-/// A time in each period, such as `10s/min`.
-fn rate(text: &str) -> Result<Rate, String> {
-    let periods = [("s", 1), ("min", 60), ("h", 3600)];
-    let (most, unit) = text.split_once('/').unwrap_or((text, ""));
-    let period = periods.iter().find(|(name, _)| *name == unit.trim());
-    let rate = seconds(most.trim()).ok().zip(period);
-    let rate = rate.map(|(most, (_, period))| Rate { most, period: Duration::from_secs(*period) });
-    rate.ok_or_else(|| format!("`{text}` is no rate, such as 10s/min or 300s/h"))
-}
-
 /// The quotas of the command line, and of the file that it names, or else of the user's file.
 pub(crate) fn of(flag: Option<&Quotas>, file: Option<&Path>) -> Result<Quotas> {
     let given = flag.cloned().unwrap_or_default();
     let named = file.map(File::read).transpose().map_err(anyhow::Error::msg)?;
+    let path = || {
+        let of_user = gt_settings::folder().map(|folder| folder.join(FILE));
+        file.map(Path::to_owned).or(of_user).unwrap_or_else(|| FILE.into())
+    };
     let file = named.as_ref().unwrap_or_else(|| gt_settings::user_file());
-    Ok(given.or(of_file(file).map_err(anyhow::Error::msg).context("cannot use gt.toml")?))
+    let quotas = of_file(file).map_err(anyhow::Error::msg);
+    Ok(given.or(quotas.with_context(|| format!("cannot use {}", path().display()))?))
 }
 
 #[cfg(test)]

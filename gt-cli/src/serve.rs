@@ -2,7 +2,7 @@
 //! signals.
 
 use crate::args::{LogArgs, ServerArgs, WorkerArgs};
-use crate::fault::{Interrupted, run_error};
+use crate::fault::{Interrupted, advised, run_error};
 use crate::metrics;
 use crate::news::{news, tell};
 use crate::signals::Interrupt;
@@ -130,6 +130,9 @@ fn log(args: &LogArgs) -> Result<Log> {
         None => LogConfig::from_environment().transpose(),
     };
     let Some(usual) = usual.transpose().map_err(Error::msg)? else {
+        let is_wished =
+            args.log_format.is_some() || args.log_size.is_some() || args.log_detail.is_some();
+        ensure!(!is_wished, advised("no log is written", "--log-file FILE says where to"));
         return Ok(Log::without_file());
     };
     let config = LogConfig {

@@ -6,7 +6,7 @@
 use crate::args::TraceArgs;
 use crate::fault::{Interrupted, advised};
 use crate::signals::Interrupt;
-use crate::{files, news};
+use crate::{files, news, who};
 use anyhow::{Context, Result, bail, ensure};
 use gt_runtime::log::{Format, remark};
 use gt_runtime::status::ask;
@@ -92,10 +92,7 @@ fn end(line: &str) -> Option<f64> {
 
 /// A line with the programs of sessions and the given names of workers, by their numbers.
 fn names(status: &Status) -> String {
-    let given = |name: &str, id: &str| {
-        let name = name.strip_prefix(id)?.split(" (").next()?.trim().to_owned();
-        (!name.is_empty() && !name.starts_with('(')).then(|| (id.to_owned(), name))
-    };
+    let given = |name: &str, id: &str| Some((id.to_owned(), who::given(name, id)?.to_owned()));
     let sessions = status.sessions.iter().filter_map(|s| given(&s.name, &s.id));
     let workers = status.workers.iter().filter_map(|w| given(&w.name, &w.id));
     let names: BTreeMap<String, String> = sessions.chain(workers).collect();

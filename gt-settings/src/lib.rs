@@ -12,13 +12,14 @@
 
 mod file;
 mod names;
+pub mod quantity;
 mod table;
 mod values;
 
 pub use file::{File, fault};
 pub use names::{Odd, misspelled, nearest, odd_variables};
-pub use table::{SETTINGS, SUCCESSORS, Setting};
-pub use values::Values;
+pub use table::{LEAST_LOG, SETTINGS, SUCCESSORS, Setting};
+pub use values::{Quantity, Values};
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -73,6 +74,12 @@ impl Setting {
             Some(value) => Some((value, Origin::Variable)).filter(|(value, _)| !value.is_empty()),
             None => user_file().get(self.key).map(|text| (text.into(), Origin::File)),
         }
+    }
+
+    /// The name under which it is shown: its variable, or its key if it has none.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        if self.variable.is_empty() { self.key } else { self.variable }
     }
 
     /// The setting of a variable.

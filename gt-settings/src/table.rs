@@ -1,7 +1,10 @@
 //! The settings, as a table. Documentation, `gt-cli doctor`, `gt-cli config`, and the checks of
 //! `gt.toml` and of values are made from it.
 
-use crate::Values;
+use crate::{Quantity, Values};
+
+/// The least size at which a log begins a new file, in bytes: room for the header and some lines.
+pub const LEAST_LOG: u64 = 64 << 10;
 
 /// One setting.
 #[derive(Debug, PartialEq, Eq)]
@@ -27,7 +30,7 @@ const fn row(
     [key, variable, flag]: [&'static str; 3],
     [example, default, help]: [&'static str; 3],
 ) -> Setting {
-    let values = Values { names: &[], numbers: None };
+    let values = Values { names: &[], numbers: None, quantity: None };
     Setting { key, variable, flag, example, default, help, values }
 }
 
@@ -41,6 +44,12 @@ impl Setting {
     /// Whose value is a number of a range.
     const fn number(mut self, least: u64, most: u64) -> Setting {
         self.values.numbers = Some((least, most));
+        self
+    }
+
+    /// Whose value has a unit.
+    const fn quantity(mut self, quantity: Quantity) -> Setting {
+        self.values.quantity = Some(quantity);
         self
     }
 
@@ -61,12 +70,12 @@ const PASSES: &[&str] = &[
 #[rustfmt::skip]
 pub const SETTINGS: &[Setting] = &[
     row(["connect", "GT_CONNECT", "--connect"], ["HOST:PORT", "workers inside the process", "the program uses this server instead of workers inside its own process"]),
-    row(["engine", "GT_ENGINE", "--engine"], ["torch", "torch with CUDA, else native", "the engine that computes (the page on engines has more)"]),
+    row(["engine", "GT_ENGINE", "--engine"], ["torch", "torch with CUDA, else native", "the engine that computes (the page on engines has more)"]).one_of(&["native", "torch"]),
     row(["device", "GT_DEVICE", "--device"], ["cuda:0", "the engine's first", "the device of the engine: `cpu`, `cuda`, `cuda:N`, several with commas, or `all`"]),
     row(["", "GT_KEYS", ""], ["FOLDER", "`gt` in the user's configuration folder", "the folder of keys, and of `gt.toml`"]),
     row(["insecure", "GT_INSECURE", "--insecure"], ["1", "0", "connections over tcp without encryption and keys, to a server with `--insecure`"]).switch(),
     row(["road", "GT_ROAD", ""], ["sockets", "auto", "how a worker process sends large values to another one, in a build with libtorch: `sockets`; `gloo`, lanes of libtorch wherever nothing has to be encrypted; or `auto`, lanes where they are faster (the page on engines has more)"]).one_of(&["auto", "sockets", "gloo"]),
-    row(["workers", "GT_WORKERS", "--workers"], ["N", "one for each device", "the number of workers inside the process, where no server is used; they share its threads and memory"]),
+    row(["workers", "GT_WORKERS", "--workers"], ["N", "one for each device", "the number of workers inside the process, where no server is used; they share its threads and memory"]).number(1, 256),
     row(["priority", "GT_PRIORITY", ""], ["high", "normal", "how much of a worker's time the program gets beside others on a server: `low` (2), `normal` (10), `high` (50), or a weight from 1 to 100; a server may limit it (`gt-cli server --max-priority`)"]).one_of(&["low", "normal", "high"]).number(1, 100),
     row(["config", "GT_CONFIG", "--config"], ["FILE", "none", "a configuration file (YAML): how to spread the work of each signal, and the workers to ask for (`gt-cli server --config` is another file: a `gt.toml` with quotas)"]),
     row(["auto_shard", "GT_AUTO_SHARD", "--auto"], ["1", "0", "spreads the work of programs over their workers without signals, as its cost says"]).switch(),
@@ -88,7 +97,7 @@ pub const SETTINGS: &[Setting] = &[
     row(["profile", "GT_PROFILE", ""], ["run.json", "none", "writes a profile of the program when it ends: where its time went, by line, op, kernel and signal (`gt-cli profile run.json` prints it; `%p` in the name: the number of the process)"]),
     row(["instruction_log", "GT_INSTRUCTION_LOG", "--log-file"], ["gt.log", "none", "writes every event of client, dispatcher and worker to this file, one line each (`%p` in the name: the number of the process)"]),
     row(["log_format", "GT_LOG_FORMAT", "--log-format"], ["json", "seed", "the form of the log's lines: `seed` (columns), `tape` (few columns), or `json`, which `gt-cli visualize` draws"]).one_of(&["seed", "tape", "json"]),
-    row(["log_size", "GT_LOG_SIZE", "--log-size"], ["64M", "no limit", "renames the log to `gt.log.1` at this size and begins a new one; three old files are kept"]),
+    row(["log_size", "GT_LOG_SIZE", "--log-size"], ["64M", "no limit", "renames the log to `gt.log.1` at this size and begins a new one; three old files are kept"]).quantity(Quantity::Bytes(LEAST_LOG)),
     row(["log_detail", "GT_LOG_DETAIL", "--log-detail"], ["instructions", "events", "`instructions` also writes the instructions that each launch of a plan stands for"]).one_of(&["events", "instructions"]),
     row(["otel", "GT_OTEL", ""], ["http://localhost:4318", "none", "sends spans of what programs, server and workers do to this OpenTelemetry collector, by OTLP over HTTP (needs a build with the feature `otel`)"]),
     row(["", "OTEL_EXPORTER_OTLP_ENDPOINT", ""], ["http://localhost:4318", "none", "the same, if `GT_OTEL` is not set; `OTEL_SERVICE_NAME`, `OTEL_RESOURCE_ATTRIBUTES` and `OTEL_EXPORTER_OTLP_HEADERS` hold, too"]),
@@ -97,17 +106,17 @@ pub const SETTINGS: &[Setting] = &[
     row(["", "LIBTORCH_USE_PYTORCH", ""], ["1", "0", "a build with `torch` uses the libtorch of an installed PyTorch"]),
     row(["server.port", "", "--port"], ["12345", "12345", "the port of `gt-cli server`"]).number(0, 65535),
     row(["server.host", "", "--host"], ["head", "localhost", "the host name or address that `gt-cli server` listens on"]),
-    row(["server.max_priority", "", "--max-priority"], ["50", "100", "the highest priority that a program gets on `gt-cli server`"]),
+    row(["server.max_priority", "", "--max-priority"], ["50", "100", "the highest priority that a program gets on `gt-cli server`"]).one_of(&["low", "normal", "high"]).number(1, 100),
     row(["server.metrics", "", "--metrics"], ["localhost:9464", "none", "where `gt-cli server` serves metrics"]),
-    row(["server.drain", "", "--drain"], ["30", "30", "the seconds for which programs may go on after `gt-cli server` got SIGTERM"]).number(0, u64::MAX),
-    row(["quota.memory", "", "--quota memory="], ["8GiB", "twice the memory of all workers", "bytes of live values of a session"]),
-    row(["quota.values", "", "--quota values="], ["100000", "262144", "live values of a session"]),
-    row(["quota.uploads", "", "--quota uploads="], ["1GiB", "as quota.memory", "bytes of a session's uploads before their inputs are declared"]),
-    row(["quota.sessions", "", "--quota sessions="], ["20", "800", "sessions of a user"]),
-    row(["quota.requests", "", "--quota requests="], ["100", "4096", "unanswered reads of a session"]),
-    row(["quota.stall", "", "--quota stall="], ["600s", "600s", "how long a read waits for a worker that reports nothing"]),
-    row(["quota.pause", "", "--quota pause="], ["30s", "30s", "after which an upload that stops in the middle is given up"]),
-    row(["quota.compile", "", "--quota compile="], ["10s/min", "no limit", "time for compiling the programs of a user"]),
+    row(["server.drain", "", "--drain"], ["30", "30", "the seconds for which programs may go on after `gt-cli server` got SIGTERM"]).number(0, 86_400),
+    row(["quota.memory", "", "--quota memory="], ["8GiB", "twice the memory of all workers", "bytes of live values of a session"]).quantity(Quantity::Bytes(1)),
+    row(["quota.values", "", "--quota values="], ["100000", "262144", "live values of a session"]).number(1, u64::MAX),
+    row(["quota.uploads", "", "--quota uploads="], ["1GiB", "as quota.memory", "bytes of a session's uploads before their inputs are declared"]).quantity(Quantity::Bytes(1)),
+    row(["quota.sessions", "", "--quota sessions="], ["20", "800", "sessions of a user"]).number(1, u64::MAX),
+    row(["quota.requests", "", "--quota requests="], ["100", "4096", "unanswered reads of a session"]).number(1, u64::MAX),
+    row(["quota.stall", "", "--quota stall="], ["600s", "600s", "how long a read waits for a worker that reports nothing"]).quantity(Quantity::Time),
+    row(["quota.pause", "", "--quota pause="], ["30s", "30s", "after which an upload that stops in the middle is given up"]).quantity(Quantity::Time),
+    row(["quota.compile", "", "--quota compile="], ["10s/min", "no limit", "time for compiling the programs of a user"]).quantity(Quantity::Rate),
 ];
 
 /// Variables of earlier systems, and what has taken their place.

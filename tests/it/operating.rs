@@ -37,12 +37,14 @@ fn a_program_is_listed_and_ended_and_told_by_whom() {
     );
     let session = object(&cli(&cluster, &["clients", "--json"]).good());
     assert_eq!((&session["id"], &session["program"]), (&"s1".into(), &"digits".into()));
+    assert!(session["state"].as_str().is_some_and(|state| !state.is_empty()), "{session}");
     let (status, said) = cli(&cluster, &["kill", "s7"]).bad();
     assert!(status == Some(1) && said.contains("the server has no session s7"), "{said}");
     assert_eq!(cli(&cluster, &["kill", "s1"]).good(), "s1 was ended\n");
     let (_, said) = program.finish().bad();
     assert!(said.contains("session s1 was ended by "), "{said}");
     assert_eq!(cli(&cluster, &["clients"]).good(), "no programs of yours use the server\n");
+    assert_eq!(cli(&cluster, &["kill", "s1"]).good(), "s1 had ended before\n");
 }
 
 #[test]
@@ -340,6 +342,8 @@ fn values_that_a_setting_cannot_have_end_every_command_and_program() {
         ("GT_VERBOSE", "banana", "it is 0 or 1"),
         ("GT_THREADS", "0", "it is a number from 1 to 1024"),
         ("GT_NUMERICS", "zzz", "it is exact, reassociate or approximate"),
+        ("GT_LOG_SIZE", "12Q", "it is a size from 64K on"),
+        ("GT_WORKERS", "0", "it is a number from 1 to 256"),
     ];
     for (name, value, possible) in wrong {
         let env = [(name, value)];
@@ -348,8 +352,9 @@ fn values_that_a_setting_cannot_have_end_every_command_and_program() {
         assert!(said.contains(&meant), "{said}");
         let (_, said) = Process::start_with("gt-cli", &["schema"], &env).finish().bad();
         assert!(said.contains(&meant), "{said}");
-        let shown = Process::start_with("gt-cli", &["config", name], &env).finish().good();
-        assert!(shown.contains(&meant), "{shown}");
+        let shown = Process::start_with("gt-cli", &["config", name], &env).finish();
+        assert!(shown.stdout.contains(&meant), "{}", shown.stdout);
+        assert_eq!(shown.bad().0, Some(1));
         let doctor = Process::start_with("gt-cli", &["doctor"], &env).finish();
         assert!(doctor.stdout.contains(&meant), "{}", doctor.stdout);
     }

@@ -134,7 +134,7 @@ fn flags_come_before_the_environment_and_its_mistakes_are_named() {
     let native = ["--engine", "native"];
     assert_eq!(with(&native, ("GT_DEVICE", "cuda:7")).good(), "%0 : f32[2]\n  1 1\n");
     for (env, expected) in [
-        (("GT_ENGINE", "jax"), "error: GT_ENGINE: unknown engine `jax`"),
+        (("GT_ENGINE", "jax"), "error: GT_ENGINE=jax has no meaning: it is native or torch"),
         (("GT_DEVICE", "tpu"), "error: GT_DEVICE: unknown device `tpu`"),
         (("GT_TF32", "yes"), "error: GT_TF32=yes has no meaning: it is 0 or 1"),
         (("GT_DETERMINISTIC", "2"), "error: GT_DETERMINISTIC=2 has no meaning: it is 0 or 1"),

@@ -16,6 +16,7 @@ use crate::fault::Silent;
 use crate::files;
 use anyhow::{Result, bail};
 use report::Report;
+pub(crate) use settings::mistake;
 use std::path::Path;
 
 pub(crate) fn doctor(args: &DoctorArgs, json: bool) -> Result<()> {

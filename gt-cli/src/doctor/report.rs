@@ -27,7 +27,7 @@ struct Line {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Finding {
     weight: Weight,
-    what: String,
+    pub(super) what: String,
     fix: String,
 }
 
@@ -46,6 +46,10 @@ impl Finding {
 
     pub(super) fn advice(what: impl Into<String>, fix: impl Into<String>) -> Finding {
         Finding { weight: Weight::Advice, what: what.into(), fix: fix.into() }
+    }
+
+    pub(super) fn is_trouble(&self) -> bool {
+        self.weight == Weight::Trouble
     }
 
     /// A trouble from an error and its hint.

@@ -3,24 +3,26 @@
 use super::report::{Finding, Section};
 use super::system;
 use gt_ir::signal::Signals;
-use gt_runtime::log::{SIZE, Size};
+use gt_runtime::choice::{Devices, EngineKind};
 use gt_runtime::worker::wanted::Wanted;
-use gt_settings::{Odd, Origin, SETTINGS};
+use gt_runtime::zmq::Address;
+use gt_settings::{Odd, Origin, SETTINGS, Setting};
 use std::path::Path;
 
 /// A check of a variable's value.
 type Check = fn(&str) -> Option<Finding>;
 
-/// The variables whose values are judged here and not by the table of settings.
+/// The variables whose values are judged here as well as by the table of settings. No check takes
+/// time.
 const CHECKS: &[(&str, Check)] = &[
-    (gt_runtime::embedded::CONNECT, system::reach),
+    (gt_runtime::embedded::CONNECT, address),
+    (gt_runtime::choice::ENGINE, engine),
+    (gt_runtime::choice::DEVICE, devices),
     (gt_runtime::doors::VARIABLE, keys),
     (gt_runtime::doors::INSECURE, insecure),
     (gt_runtime::worker::wanted::ROAD, road),
-    (gt_runtime::embedded::WORKERS, workers),
     (gt_lang::config::CONFIG, config),
     (gt_runtime::log::VARIABLE, log_file),
-    (gt_runtime::log::SIZE, log_size),
     ("GT_OTEL", otel),
     ("OTEL_EXPORTER_OTLP_ENDPOINT", otel),
 ];
@@ -33,14 +35,8 @@ pub(super) fn section() -> Section {
     for setting in SETTINGS {
         let Some((value, origin)) = setting.value() else { continue };
         let value = value.to_string_lossy();
-        let check = CHECKS.iter().find(|(name, _)| *name == setting.variable);
-        let finding = match setting.mistake() {
-            Some(what) => {
-                Some(Finding::trouble(what, format!("unset {}", crate::config::name(setting))))
-            }
-            None if value.trim().is_empty() => None,
-            None => check.and_then(|(_, check)| check(&value)),
-        };
+        let is_server = setting.variable == gt_runtime::embedded::CONNECT;
+        let finding = judge(setting).or_else(|| system::reach(&value).filter(|_| is_server));
         let (name, text) = match origin {
             Origin::Variable => (setting.variable, value.to_string()),
             Origin::File => (setting.key, format!("{value} (gt.toml)")),
@@ -60,10 +56,42 @@ pub(super) fn section() -> Section {
     section
 }
 
-fn workers(value: &str) -> Option<Finding> {
-    let n: Option<usize> = value.trim().parse().ok();
-    let what = format!("GT_WORKERS={value} is not a number of workers");
-    n.is_none_or(|n| n == 0).then(|| Finding::trouble(what, "GT_WORKERS=1, or unset it"))
+/// The problem with a setting's value, if there is one.
+fn judge(setting: &Setting) -> Option<Finding> {
+    let (value, origin) = setting.value()?;
+    let value = value.to_string_lossy();
+    let check = CHECKS.iter().find(|(name, _)| *name == setting.variable);
+    match setting.mistake() {
+        Some(what) => Some(Finding::trouble(what, cure(setting, origin))),
+        None if value.trim().is_empty() => None,
+        None => check.and_then(|(_, check)| check(&value)),
+    }
+}
+
+/// Why no program can use a setting's value, if none can.
+pub(crate) fn mistake(setting: &Setting) -> Option<String> {
+    judge(setting).filter(Finding::is_trouble).map(|finding| finding.what)
+}
+
+fn cure(setting: &Setting, origin: Origin) -> String {
+    match (origin, gt_settings::folder()) {
+        (Origin::File, Some(folder)) => {
+            format!("correct {} in {}", setting.key, folder.join(gt_settings::FILE).display())
+        }
+        _ => format!("unset {}", setting.name()),
+    }
+}
+
+fn address(value: &str) -> Option<Finding> {
+    value.parse::<Address>().err().map(|error| Finding::of("GT_CONNECT", &error))
+}
+
+fn engine(value: &str) -> Option<Finding> {
+    value.parse::<EngineKind>().err().map(|error| Finding::of("GT_ENGINE", &error))
+}
+
+fn devices(value: &str) -> Option<Finding> {
+    value.parse::<Devices>().err().map(|error| Finding::of("GT_DEVICE", &error))
 }
 
 fn road(_: &str) -> Option<Finding> {
@@ -127,19 +155,14 @@ fn log_file(value: &str) -> Option<Finding> {
     (!there).then(|| Finding::trouble(what, "make the folder, or name a file in another folder"))
 }
 
-fn log_size(value: &str) -> Option<Finding> {
-    let what = |why: String| Finding::trouble(format!("{SIZE}: {why}"), "GT_LOG_SIZE=64M");
-    value.parse::<Size>().err().map(what)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gt_settings::Setting;
 
     #[test]
     fn values_that_cannot_be_done_are_found() {
-        assert!(workers("3").is_none() && workers("0").is_some());
+        assert!(devices("cpu").is_none() && devices("gpu").is_some_and(|found| found.is_trouble()));
+        assert!(address("pi:1").is_none() && address("pi:x").is_some());
         let absent = "/no/such/folder/gt.log";
         assert!(log_file("gt.log").is_none() && log_file(absent).is_some());
     }

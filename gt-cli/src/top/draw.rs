@@ -5,6 +5,7 @@
 
 use super::state::{Mode, State};
 use super::table::{Cell, Column, Row, Which, count, percent};
+use crate::who;
 use gt_ir::units;
 use ratatui::backend::TestBackend;
 use ratatui::buffer::Buffer;
@@ -354,7 +355,7 @@ fn said(name: &str, value: &serde_json::Value) -> String {
         ("busy" | "planned", Some(part)) => percent(part).trim_start().to_owned(),
         ("age" | "compiled" | "ran", Some(seconds)) => format!("{seconds:.1} s"),
         ("user", Some(0.0)) => "the server's own".into(),
-        ("user", _) => format!("{:08x}", value.as_u64().unwrap_or_default() >> 32),
+        ("user", _) => who::user(value.as_u64().unwrap_or_default()),
         ("memory", Some(0.0)) => "unknown".into(),
         ("launches" | "instructions" | "messages", Some(n)) => format!("{} a second", count(n)),
         ("up" | "down" | "there" | "back", Some(n)) => {

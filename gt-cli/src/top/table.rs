@@ -2,6 +2,7 @@
 //! screen is a fold over it.
 
 use super::view::{LinkRow, Rates, SessionRow, View, WorkerRow};
+use crate::who::bare;
 use gt_ir::units;
 
 /// One of the tables.
@@ -278,16 +279,6 @@ fn number_of(id: &str) -> Key {
 
 fn planned(rates: &Rates) -> Cell {
     rates.planned.map_or(Cell::Nothing, |part| Cell::Text(percent(part)))
-}
-
-/// A name without its id and the parentheses of its host: `node7 (node7, pid 3)` becomes `node7`.
-pub(crate) fn bare(name: &str, id: &str) -> String {
-    let name = name.strip_prefix(id).unwrap_or(name).trim();
-    match name.split_once(" (") {
-        Some((given, _)) => given.to_owned(),
-        // A worker without a name is known by its host and process.
-        None => name.trim_matches(['(', ')']).replace(", pid ", " "),
-    }
 }
 
 pub(crate) fn percent(part: f64) -> String {

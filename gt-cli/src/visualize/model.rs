@@ -603,9 +603,14 @@ fn largest(mut all: Vec<Transfer>, room: usize) -> Vec<Transfer> {
     all[..larger].iter().cloned().chain(spread).collect()
 }
 
+/// Memory over time. Events leave out how much is in use when it is nothing, so only those of a
+/// kind that tells it at other times say so.
 fn memory(events: &[Event]) -> Vec<Memory> {
     let mut by_worker: BTreeMap<&str, Vec<(f64, u64)>> = BTreeMap::new();
-    for event in events.iter().filter(|e| e.live > 0) {
+    let kind = |e: &Event| (e.event.clone(), e.command.clone(), e.name.clone());
+    let telling: BTreeSet<_> = events.iter().filter(|e| e.live > 0).map(kind).collect();
+    let tells = |e: &&Event| telling.contains(&kind(e)) && !is_in_plan(e);
+    for event in events.iter().filter(tells) {
         by_worker.entry(&event.name).or_default().push((event.at + event.took, event.live));
     }
     let memory = |(worker, samples): (&str, _)| Memory { worker: worker.to_owned(), samples };

@@ -5,7 +5,7 @@
 //! other line that is no event is an error with its number.
 
 use crate::fault::advised;
-use crate::files;
+use crate::{files, who};
 use anyhow::{Context, Result, bail, ensure};
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -93,6 +93,24 @@ pub(super) struct Trace {
 }
 
 impl Trace {
+    /// Adds an event. A worker is `w2` in the log of its server and `w2 node1 (pi, pid 7)` in its
+    /// own: it is called by its number, and keeps its name aside.
+    fn add(&mut self, mut event: Event) {
+        if event.party != Party::Server
+            && let Some((id, rest)) = event.name.split_once(' ')
+            && is_number(id)
+        {
+            if self.names.len() < MAX_NAMES
+                && !self.names.contains_key(id)
+                && let Some(name) = who::given(rest, id)
+            {
+                self.names.insert(id.to_owned(), name.to_owned());
+            }
+            event.name.truncate(id.len());
+        }
+        self.events.push(event);
+    }
+
     /// Adds a note, without the characters by which a file could write on a terminal what it likes.
     /// There are a few notes at most.
     fn note(&mut self, text: &str) {
@@ -173,7 +191,7 @@ fn file(path: &Path, trace: &mut Trace) -> Result<(u128, usize)> {
         }
         let is_whole = line.ends_with(b"\n");
         match serde_json::from_slice::<Event>(line) {
-            Ok(event) if is_possible(&event) => trace.events.push(event),
+            Ok(event) if is_possible(&event) => trace.add(event),
             Ok(_) => bail!("line {n} has a time that no event has"),
             // The process was killed while it wrote.
             Err(_) if !is_whole => trace.note(&format!("line {n}, the last, is cut off")),
@@ -190,6 +208,12 @@ fn file(path: &Path, trace: &mut Trace) -> Result<(u128, usize)> {
 /// Whether a file that begins so is a profile.
 fn is_profile(start: &[u8]) -> bool {
     start.windows(PROFILE.len()).take(100).any(|part| part == PROFILE)
+}
+
+/// Whether a word is the number of a session or a worker: `w2`.
+fn is_number(word: &str) -> bool {
+    let digits = word.strip_prefix(['s', 'w']).unwrap_or_default();
+    !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit())
 }
 
 fn is_possible(event: &Event) -> bool {

@@ -69,6 +69,20 @@ fn lanes_have_waits_work_and_transfers() {
 }
 
 #[test]
+fn a_worker_of_two_logs_is_one_and_its_memory_falls_to_nothing() {
+    let own = [
+        sample(),
+        line(2000.0, "EXECUTE", "worker", "w2 node1 (pi, pid 7)", "matmul", ",\"took\":50"),
+        line(2100.0, "EXECUTE", "worker", "w2 node1 (pi, pid 7)", "Upload", ",\"took\":50"),
+        line(2200.0, "EXECUTE", "worker", "worker 0", "Upload", ",\"took\":50"),
+    ];
+    let timeline = Timeline::of(traced("two", own.concat()).unwrap());
+    let names: Vec<&str> = timeline.lanes.iter().map(|lane| lane.name.as_str()).collect();
+    assert_eq!(names, ["s1", "dispatcher", "w2 node1", "worker 0"]);
+    assert_eq!(timeline.memory[0].samples, [(650.0, 4096), (1050.0, 0)]);
+}
+
+#[test]
 fn files_of_several_processes_have_one_clock() {
     let late =
         HEAD.replace("1000}", "2001000}") + &line(1000.0, "SEND", "client", "s1", "Note", "");
@@ -231,14 +245,14 @@ fn lanes_of_one_worker_differ_however_long_its_name_is_and_clients_have_their_pr
             format!(",\"session\":\"{session}\",\"details\":\"session {session} {details}\"");
         line(1.0, event, "server", "", "Session", &more)
     };
-    let name = "w2 wb (ä-machine, pid 71)";
+    let (full, name) = ("w2 wbä-machine-of-lab (pi, pid 71)", "w2 wbä-machine-of-lab");
     let text = [
         HEAD.to_owned(),
         "{\"names\":{\"s4\":\"vae\",\"w1\":\"node1\"}}\n".into(),
         about("CONNECT", "s1", "opened by gpt (pi, pid 7)"),
         about("DISCONNECT", "s2", "of digits (pi, pid 8) closed: it said good-bye"),
         about("CONNECT", "s3", "opened by  (pi, pid 7)"),
-        ["EXECUTE", "COMPILE", "EXCHANGE", "QUEUE"].map(|event| worker(name, event)).concat(),
+        ["EXECUTE", "COMPILE", "EXCHANGE", "QUEUE"].map(|event| worker(full, event)).concat(),
         worker("w1", "COMPILE"),
         ["s1", "s2", "s3", "s4"].map(|name| line(2.0, "SEND", "client", name, "Note", "")).concat(),
     ];
@@ -246,7 +260,7 @@ fn lanes_of_one_worker_differ_however_long_its_name_is_and_clients_have_their_pr
     let names: Vec<String> = timeline.lanes.iter().map(|lane| lane.short(18)).collect();
     let clients = ["s1 gpt", "s2 digits", "s3", "s4 vae", "dispatcher", "w1 node1 compiler"];
     let ends =
-        ["w2 wb (ä-machine..", "w2 wb (ä-m.. queue", "w2 wb.. compiler", "w2 wb.. exchanges"];
+        ["w2 wbä-machine-o..", "w2 wbä-mac.. queue", "w2 wbä-.. compiler", "w2 wbä.. exchanges"];
     assert_eq!(names, [&clients[..], &ends[..]].concat());
     let sessions: Vec<_> = timeline.lanes.iter().filter_map(|lane| lane.session()).collect();
     assert_eq!(sessions, [1, 2, 3, 4]);

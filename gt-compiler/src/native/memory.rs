@@ -180,8 +180,8 @@ fn stage_writes(stage: &Stage, buffer: BufferId) -> bool {
 }
 
 /// Whether an earlier stage's reads of `input` stay in the rows the writer of `out` writes. Only
-/// the plainest case counts: both walk the rows with the same step and elements of the same size, and
-/// so do the outer loops.
+/// the plainest case counts: both walk the rows with the same step and elements of one size, and so
+/// do the outer loops.
 fn same_rows(reader: &Stage, input: BufferId, writer: &Stage, out: BufferId) -> bool {
     let (Work::Kernel { nest: r, .. }, Work::Kernel { nest: w, .. }) = (&reader.work, &writer.work)
     else {

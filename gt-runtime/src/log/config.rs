@@ -8,6 +8,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use gt_settings::LEAST_LOG;
+
 /// The variable that names the file.
 pub const VARIABLE: &str = "GT_INSTRUCTION_LOG";
 /// The variable for the form of the lines.
@@ -16,9 +18,6 @@ pub const FORMAT: &str = "GT_LOG_FORMAT";
 pub const SIZE: &str = "GT_LOG_SIZE";
 /// The variable for the detail.
 pub const DETAIL: &str = "GT_LOG_DETAIL";
-
-/// The smallest size at which a file is full: the header and some lines.
-const LEAST: u64 = 64 << 10;
 
 /// The form of the lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -150,7 +149,7 @@ fn variable<T: FromStr<Err = String>>(name: &str) -> Result<Option<T>, String> {
     }
 }
 
-/// A number of bytes: `500000`, `64K`, `64MB`, `2G`.
+/// A number of bytes: `500000`, `64K`, `64MiB`, `2G`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Size(pub u64);
 
@@ -158,22 +157,13 @@ impl FromStr for Size {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Size, String> {
+        let size = gt_settings::quantity::bytes(text).ok().filter(|size| *size >= LEAST_LOG);
         let wrong = || {
             format!(
                 "`{text}` is no size of at least 64K: use a number of bytes, or one with K, M, G"
             )
         };
-        let text = text.trim();
-        let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-        let unit = match text[digits.len()..].to_ascii_uppercase().trim_end_matches(['B', 'I']) {
-            "" => 1,
-            "K" => 1 << 10,
-            "M" => 1 << 20,
-            "G" => 1 << 30,
-            _ => return Err(wrong()),
-        };
-        let n: u64 = digits.trim().parse().map_err(|_| wrong())?;
-        n.checked_mul(unit).filter(|n| *n >= LEAST).map(Size).ok_or_else(wrong)
+        size.map(Size).ok_or_else(wrong)
     }
 }
 
@@ -188,7 +178,7 @@ mod tests {
         assert_eq!(size(" 64K "), Ok(65536));
         assert_eq!(size("3MiB"), Ok(3 << 20));
         assert_eq!(size("2g"), Ok(2 << 30));
-        for wrong in ["", "K", "1", "-1M", "1T", "99999999999G", "1.5M"] {
+        for wrong in ["", "K", "1", "-1M", "12Q", "99999999999G", "1.5M"] {
             assert!(size(wrong).is_err_and(|why| why.contains("at least 64K")), "{wrong}");
         }
     }
