@@ -1,7 +1,7 @@
 //! The errors of commands, and their output for the user: plain text with carets, or one JSON
 //! object.
 
-use crate::news::{flush, news};
+use crate::news::{flush, tell};
 use gt_ir::Loc;
 use gt_ir::backend::RunError;
 use gt_ir::diagnostic::{Color, Diagnostic, render};
@@ -128,20 +128,22 @@ pub(crate) fn report(error: &anyhow::Error, json: bool) -> i32 {
     if let Some(Silent(status)) = error.downcast_ref() {
         return *status;
     }
+    if error.is::<Interrupted>() {
+        // The user ends the process, which does not wait for a reader.
+        tell(json, &error.to_string());
+        flush();
+        return crate::signals::INTERRUPTED;
+    }
     let diagnosed = error.downcast_ref::<Diagnosed>();
     if json {
         eprintln!("{}", diagnosed.map_or_else(|| object(error), Diagnosed::json));
     } else if let Some(diagnosed) = diagnosed {
         eprintln!("{}", diagnosed.drawn());
         eprintln!("\nerror: {diagnosed}");
-    } else if error.is::<Interrupted>() {
-        // The user ends the process, which does not wait for a reader.
-        news(false, &error.to_string());
-        flush();
     } else {
         eprintln!("error: {}", chain(error));
     }
-    if error.is::<Interrupted>() { crate::signals::INTERRUPTED } else { 1 }
+    1
 }
 
 /// Prints the error of a wrong command line as an object, and ends the process.

@@ -348,6 +348,23 @@ mod tests {
         assert_eq!(capture.take(at(1)).lost, 0);
     }
 
+    /// A program that hands over work to a server that takes no more for now.
+    #[test]
+    fn a_wait_within_a_call_that_hands_over_work_is_no_recording() {
+        let capture = Capture::default();
+        capture.take(clock::now());
+        let began = clock::now();
+        LEFT.set(began);
+        let submits = capture.submits();
+        drop(capture.waits());
+        drop(submits);
+        let moments = doings(&capture.take(clock::now()));
+        let took: u64 = moments.iter().map(|(_, took)| took).sum();
+        assert!(took <= nanos(clock::now() - began), "{moments:?}");
+        let kinds: Vec<Doing> = moments.iter().map(|(doing, _)| *doing).collect();
+        assert_eq!(kinds, [Doing::Record, Doing::Wait, Doing::Record]);
+    }
+
     #[test]
     fn calls_of_a_thread_are_recording_and_waiting() {
         let capture = Capture::default();

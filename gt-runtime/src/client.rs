@@ -313,7 +313,8 @@ impl Session {
             }
             ToClient::Watch => {
                 let moments = Box::new(self.capture.take(now));
-                self.send(now, FromClient::Moments(moments));
+                let moments = Message::FromClient(FromClient::Moments(moments));
+                self.connection.send(now, moments.stream(), moments);
             }
             ToClient::Planned(news) => self.tell(verbose::planned(&news)),
             ToClient::Note(text) => self.tell(text.into()),

@@ -36,7 +36,7 @@ use crate::ids::{Incarnation, PeerId};
 use crate::log::Log;
 use crate::machine::Machine;
 use crate::messages::{self, Area, Rank};
-use crate::profile;
+use crate::profile::{self, Call};
 use crate::tier::Tiers;
 use crate::wire::{FromWorker, Hello, Role};
 use crate::worker::capacity;
@@ -250,15 +250,20 @@ impl Shared {
         Some(result)
     }
 
-    /// As [`with`](Shared::with), after waiting until the session has room.
+    /// As [`with`](Shared::with), after waiting until the session has room. The wait is no
+    /// recording, though the call that waits hands over work.
     fn when_roomy(&self, peer: PeerId, act: impl FnOnce(&mut Session)) {
         let mut state = self.lock();
+        let full = state.sessions.get(&peer).filter(|session| session.is_full());
+        let full = full.map(|session| session.capture.clone());
+        let waits = full.as_ref().map(|capture| (Call::wait(), capture.waits()));
         while state.sessions.get(&peer).is_some_and(Session::is_full) {
             state.post.iter().for_each(|post| post.jobs.leave());
             state.n_waiting += 1;
             state = self.moved.wait(state).unwrap_or_else(PoisonError::into_inner);
             state.n_waiting -= 1;
         }
+        drop(waits);
         if let Some(session) = state.sessions.get_mut(&peer) {
             act(session);
             state.settle(peer);

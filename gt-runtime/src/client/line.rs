@@ -19,6 +19,7 @@ use gt_ir::backend::{ErrorKind, RunError};
 
 use super::Session;
 use crate::clock::{self, Time};
+use crate::profile::Call;
 use crate::slot::Slot;
 use crate::zmq::{Sent, Uplink, UplinkError, Waker, Wakeups};
 
@@ -112,9 +113,12 @@ impl Line {
         result
     }
 
-    /// As [`with`](Line::with), after waiting until the session has room.
+    /// As [`with`](Line::with), after waiting until the session has room. The wait is no recording,
+    /// though the call that waits hands over work.
     pub(super) fn when_roomy(&self, act: impl FnOnce(&mut Session)) {
         let mut session = self.lock();
+        let full = session.is_full().then(|| session.capture.clone());
+        let waits = full.as_ref().map(|capture| (Call::wait(), capture.waits()));
         while session.is_full() {
             drop(session);
             let _waiting = self.waiting();
@@ -123,6 +127,7 @@ impl Line {
             session = room.unwrap_or_else(PoisonError::into_inner);
         }
         drop(session);
+        drop(waits);
         self.with(act);
     }
 

@@ -121,15 +121,19 @@ impl Recorder {
         }
     }
 
-    /// A thread of the program calls: since its last call it recorded.
+    /// A thread of the program calls: since its last call it recorded. A call within another one
+    /// divides it.
     pub(super) fn enters(&mut self, now: Time) {
         let since = LEFT.get().unwrap_or(self.began).max(self.began);
         let took = nanos(now.saturating_sub(since));
         self.spent(Phase::Record, took, 0);
         self.span(Lane::Program, now, took, Name::At("record", Loc::NONE));
+        LEFT.set(Some(now));
     }
 
+    /// The call that began then is over. What a call within it took is not its own.
     pub(super) fn leaves(&mut self, phase: Phase, began: Time, now: Time) {
+        let began = LEFT.get().map_or(began, |left| began.max(left));
         let took = nanos(now.saturating_sub(began));
         self.spent(phase, took, 0);
         let name = if phase == Phase::Record { "submit" } else { phase.name() };

@@ -147,7 +147,9 @@ impl Message {
         match self {
             Message::FromClient(FromClient::Order(order))
             | Message::ToWorker(ToWorker::Order { order, .. }) => order.stream(),
-            Message::ToClient(ToClient::Chunk { .. })
+            // A client whose orders wait for room says what it does: it waits.
+            Message::FromClient(FromClient::Moments(_))
+            | Message::ToClient(ToClient::Chunk { .. })
             | Message::FromWorker(FromWorker::Chunk { .. })
             | Message::Parcel(_) => Stream::Bulk,
             Message::FromClient(_)
