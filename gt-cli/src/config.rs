@@ -8,8 +8,11 @@ use crate::doctor::mistake;
 use crate::fault::{Silent, advised};
 use crate::news::print;
 use anyhow::{Result, bail};
-use gt_settings::{FILE, Origin, SETTINGS, SUCCESSORS, Setting, fault, folder, nearest};
+use gt_settings::{FILE, Origin, SETTINGS, SUCCESSORS, Setting, fault, nearest};
 use serde_json::json;
+
+/// A setting, and why no program can use its value, if none can.
+type Judged = (&'static Setting, Option<String>);
 
 pub(crate) fn config(args: &ConfigArgs, json: bool) -> Result<()> {
     let chosen = chosen(&args.settings)?;
@@ -17,22 +20,25 @@ pub(crate) fn config(args: &ConfigArgs, json: bool) -> Result<()> {
         bail!(why);
     }
     crate::tell_odd_variables();
-    if json {
-        chosen.iter().for_each(|setting| print(&object(setting).to_string()));
-    } else {
-        print(&text(&chosen, args.explain));
+    let judged: Vec<Judged> = chosen.into_iter().map(|s| (s, mistake(s))).collect();
+    match json {
+        true => judged.iter().for_each(|judged| print(&object(judged).to_string())),
+        false => show(&judged, args),
     }
-    if !json
-        && args.settings.is_empty()
-        && let Some(path) = folder().map(|folder| folder.join(FILE))
+    if judged.iter().any(|(_, mistake)| mistake.is_some()) {
+        bail!(Silent(1))
+    }
+    Ok(())
+}
+
+fn show(judged: &[Judged], args: &ConfigArgs) {
+    print(&text(judged, args.explain));
+    if args.settings.is_empty()
+        && let Some(path) = gt_settings::path()
     {
         let there = if path.exists() { "" } else { " (there is none)" };
         print(&format!("\nthe file is {}{there}", path.display()));
     }
-    if chosen.into_iter().any(|setting| mistake(setting).is_some()) {
-        bail!(Silent(1))
-    }
-    Ok(())
 }
 
 /// The settings that are named, or all.
@@ -66,7 +72,7 @@ fn value(setting: &Setting) -> (String, &'static str) {
     }
 }
 
-fn object(setting: &Setting) -> serde_json::Value {
+fn object((setting, mistake): &Judged) -> serde_json::Value {
     let (value, from) = value(setting);
     let given = |text: &'static str| Some(text).filter(|text| !text.is_empty());
     json!({
@@ -78,23 +84,17 @@ fn object(setting: &Setting) -> serde_json::Value {
         "key": given(setting.key),
         "flag": given(setting.flag),
         "help": setting.help,
-        "mistake": mistake(setting),
+        "mistake": mistake,
     })
 }
 
 /// The settings as lines in columns, with an explanation under each if it is wished for.
-fn text(settings: &[&Setting], explain: bool) -> String {
-    let rows: Vec<(&Setting, String, &str)> = settings
-        .iter()
-        .map(|setting| {
-            let (value, from) = value(setting);
-            (*setting, value, from)
-        })
-        .collect();
-    let names = rows.iter().map(|(setting, ..)| setting.name().len()).max().unwrap_or(0);
-    let lines = rows.iter().map(|(setting, value, from)| {
-        let mistake = mistake(setting).map(|why| format!("  ({why})")).unwrap_or_default();
-        let head = format!("{:<names$}  {from:<8}  {value}{mistake}", setting.name());
+fn text(judged: &[Judged], explain: bool) -> String {
+    let names = judged.iter().map(|(setting, _)| setting.name().len()).max().unwrap_or(0);
+    let lines = judged.iter().map(|(setting, mistake)| {
+        let (value, from) = value(setting);
+        let why = mistake.as_ref().map(|why| format!("  ({why})")).unwrap_or_default();
+        let head = format!("{:<names$}  {from:<8}  {value}{why}", setting.name());
         let head = head.trim_end();
         match explain {
             true => format!("{head}\n{}", explanation(setting)),

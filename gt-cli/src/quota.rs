@@ -3,7 +3,7 @@
 
 use anyhow::{Context, Result};
 use gt_runtime::dispatcher::{Config, Rate};
-use gt_settings::{FILE, File, quantity};
+use gt_settings::{File, quantity};
 use std::path::Path;
 use std::str::FromStr;
 use std::time::Duration;
@@ -106,13 +106,10 @@ fn number<N: FromStr + PartialOrd + From<u8>>(text: &str) -> Result<N, String> {
 pub(crate) fn of(flag: Option<&Quotas>, file: Option<&Path>) -> Result<Quotas> {
     let given = flag.cloned().unwrap_or_default();
     let named = file.map(File::read).transpose().map_err(anyhow::Error::msg)?;
-    let path = || {
-        let of_user = gt_settings::folder().map(|folder| folder.join(FILE));
-        file.map(Path::to_owned).or(of_user).unwrap_or_else(|| FILE.into())
-    };
+    let path = file.map(Path::to_owned).or_else(gt_settings::path).unwrap_or_default();
     let file = named.as_ref().unwrap_or_else(|| gt_settings::user_file());
     let quotas = of_file(file).map_err(anyhow::Error::msg);
-    Ok(given.or(quotas.with_context(|| format!("cannot use {}", path().display()))?))
+    Ok(given.or(quotas.with_context(|| format!("cannot use {}", path.display()))?))
 }
 
 #[cfg(test)]

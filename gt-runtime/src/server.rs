@@ -207,12 +207,11 @@ impl Server {
         let n = self.dispatcher.n_sessions();
         if self.drained.is_none() {
             let seconds = patience.as_secs();
-            let sessions = match n {
-                1 => "session has".to_owned(),
-                n => format!("{n} sessions have"),
-            };
-            if n > 0 {
-                watch(&format!("the server ends when its {sessions} ended, within {seconds} s"));
+            let say = |ended| format!("the server ends when its {ended} ended, within {seconds} s");
+            match n {
+                0 => (),
+                1 => watch(&say("session has".to_owned())),
+                n => watch(&say(format!("{n} sessions have"))),
             }
             self.handle(Event::Drain { reason: reason.clone() }, watch)?;
         }

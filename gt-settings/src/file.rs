@@ -89,13 +89,15 @@ fn add(
     Ok(())
 }
 
-/// The path of this user's file, if there is one.
-pub(crate) fn path() -> Option<PathBuf> {
-    folder().map(|folder| folder.join(FILE)).filter(|path| path.exists())
+/// Where this user's file is, or would be. None if the user has no folder.
+#[must_use]
+pub fn path() -> Option<PathBuf> {
+    folder().map(|folder| folder.join(FILE))
 }
 
 pub(crate) fn of_user() -> Result<File, String> {
-    path().map_or_else(|| Ok(File::default()), |path| File::read(&path))
+    let there = path().filter(|path| path.exists());
+    there.map_or_else(|| Ok(File::default()), |path| File::read(&path))
 }
 
 /// Why this user's file cannot be used, if it cannot.

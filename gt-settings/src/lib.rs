@@ -16,7 +16,7 @@ pub mod quantity;
 mod table;
 mod values;
 
-pub use file::{File, fault};
+pub use file::{File, fault, path};
 pub use names::{Odd, misspelled, nearest, odd_variables};
 pub use table::{LEAST_LOG, SETTINGS, SUCCESSORS, Setting};
 pub use values::{Quantity, Values};

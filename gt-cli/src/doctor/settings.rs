@@ -74,10 +74,8 @@ pub(crate) fn mistake(setting: &Setting) -> Option<String> {
 }
 
 fn cure(setting: &Setting, origin: Origin) -> String {
-    match (origin, gt_settings::folder()) {
-        (Origin::File, Some(folder)) => {
-            format!("correct {} in {}", setting.key, folder.join(gt_settings::FILE).display())
-        }
+    match (origin, gt_settings::path()) {
+        (Origin::File, Some(path)) => format!("correct {} in {}", setting.key, path.display()),
         _ => format!("unset {}", setting.name()),
     }
 }
@@ -163,6 +161,7 @@ mod tests {
     fn values_that_cannot_be_done_are_found() {
         assert!(devices("cpu").is_none() && devices("gpu").is_some_and(|found| found.is_trouble()));
         assert!(address("pi:1").is_none() && address("pi:x").is_some());
+        assert!(address("nonsense").is_some());
         let absent = "/no/such/folder/gt.log";
         assert!(log_file("gt.log").is_none() && log_file(absent).is_some());
     }

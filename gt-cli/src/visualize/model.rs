@@ -607,7 +607,9 @@ fn largest(mut all: Vec<Transfer>, room: usize) -> Vec<Transfer> {
 /// kind that tells it at other times say so.
 fn memory(events: &[Event]) -> Vec<Memory> {
     let mut by_worker: BTreeMap<&str, Vec<(f64, u64)>> = BTreeMap::new();
-    let kind = |e: &Event| (e.event.clone(), e.command.clone(), e.name.clone());
+    fn kind(event: &Event) -> [&str; 3] {
+        [&event.event, &event.command, &event.name]
+    }
     let telling: BTreeSet<_> = events.iter().filter(|e| e.live > 0).map(kind).collect();
     let tells = |e: &&Event| telling.contains(&kind(e)) && !is_in_plan(e);
     for event in events.iter().filter(tells) {

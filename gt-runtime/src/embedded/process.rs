@@ -145,3 +145,14 @@ fn left_open(configured: &Demand) -> Demand {
 fn __gt_embedded_backend(target: Target<'_>) -> Result<Arc<dyn Backend>, RunError> {
     open(target)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_of_settings_knows_how_many_workers_there_can_be() {
+        let setting = gt_settings::Setting::of_variable(WORKERS).unwrap();
+        assert_eq!(setting.values.numbers, Some((1, MAX_WORKERS as u64)));
+    }
+}
