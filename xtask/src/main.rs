@@ -216,16 +216,18 @@ fn lints() -> Result<()> {
 /// report that they are skipped where there is none. Compiling, linking and NVRTC are tested on
 /// every machine.
 fn with_libtorch() -> Result<()> {
-    let (tests, feature) = with_all(cargo(&["test", "--workspace"]))?;
-    let targets = ["--lib", "--test", "it", "--test", "torch", "--test", "cuda"];
-    let targets = if feature == "cuda" { &targets[..] } else { &targets[..5] };
-    // The tests of compile errors do not depend on the engine and take long.
-    tests
-        .args(targets)
-        .args(&["--", "--skip", "mistakes_have_short_errors"])
-        .env("INSTA_UPDATE", "no")
-        .run()
+    let tests = || with_all(cargo(&["test", "--workspace"]).env("INSTA_UPDATE", "no"));
+    let (parts, feature) = tests()?;
+    let cuda = if feature == "cuda" { &["--test", "cuda"][..] } else { &[] };
+    parts.args(&["--lib", "--test", "torch"]).args(cuda).run()?;
+    let (wholes, _) = tests()?;
+    wholes.args(&["--test", "it", "--"]).args(USERS).run()
 }
+
+/// The modules among the tests of whole crates and systems that use libtorch or OpenTelemetry.
+/// The others ran in the step before, and run no other code with these features.
+const USERS: &[&str] =
+    &["device::", "halves::", "otel::", "reads::", "spread::", "torch::", "workers::", "zoo::"];
 
 /// Formats the sources of the workspace, and of the builder of the guide, which is a workspace of
 /// its own.
