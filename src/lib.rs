@@ -108,7 +108,7 @@ pub fn profile<R>(work: impl FnOnce() -> R) -> (R, Profile) {
     let _ = Session::current().and_then(|session| session.stats());
     let profile = match profiler {
         Some(profiler) => profiler.finish(),
-        None => gt_runtime::profile::Profiler::look().unwrap_or_default(),
+        None => gt_runtime::profile::Profiler::look().unwrap_or_default().measured(),
     };
     (result, profile)
 }

@@ -2,10 +2,12 @@
 
 use crate::args::ProfileArgs;
 use crate::fault::{Silent, advised};
+use crate::signals::{self, Interrupt};
 use crate::{files, news};
 use anyhow::{Context, Result, ensure};
 use gt_runtime::profile::{self, Profile};
-use std::os::unix::fs::PermissionsExt as _;
+use std::fs::OpenOptions;
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -15,24 +17,20 @@ const MAX_BYTES: u64 = 1 << 30;
 pub(crate) fn profile(args: &ProfileArgs, is_json: bool) -> Result<()> {
     let program = Path::new(&args.program);
     if is_profile(program) {
-        return print(program, args, is_json);
+        return print(&read(program)?, args, is_json);
     }
-    let kept = args.output.clone();
-    let file = kept.clone().unwrap_or_else(temporary);
-    let status = Command::new(program)
-        .args(&args.args)
-        .env(profile::VARIABLE, &file)
-        .status()
-        .with_context(|| format!("cannot run {}", program.display()))?;
-    let is_there = file.exists();
-    let printed = if is_there { print(&file, args, is_json) } else { Ok(()) };
-    if kept.is_none() {
-        // It may never have been written.
-        let _ = std::fs::remove_file(&file);
+    let file = Awaited::new()?;
+    let status = run(program, args, &file.0)?;
+    let is_there = std::fs::metadata(&file.0).is_ok_and(|found| found.len() > 0);
+    if is_there {
+        if let Some(kept) = &args.output {
+            let copied = std::fs::copy(&file.0, kept);
+            copied.with_context(|| format!("cannot write {}", kept.display()))?;
+        }
+        // A program that was interrupted has not compared itself with the machine.
+        print(&read(&file.0)?.measured(), args, is_json)?;
     }
-    printed?;
-    let code = status.code().unwrap_or(1);
-    ensure!(code == 0, Silent(code));
+    ensure!(status == 0, Silent(status));
     ensure!(
         is_there,
         advised(
@@ -41,6 +39,18 @@ pub(crate) fn profile(args: &ProfileArgs, is_json: bool) -> Result<()> {
         )
     );
     Ok(())
+}
+
+/// Runs the program to its end, and returns its status. Ctrl-C reaches the program, and this
+/// command goes on to print what there is.
+fn run(program: &Path, args: &ProfileArgs, file: &Path) -> Result<i32> {
+    let _goes_on = Interrupt::watch(|| {})?;
+    let status = Command::new(program)
+        .args(&args.args)
+        .env(profile::VARIABLE, file)
+        .status()
+        .with_context(|| format!("cannot run {}", program.display()))?;
+    Ok(signals::code(status))
 }
 
 /// Whether the name is that of a profile, or standard input, and not of a program: no file that can
@@ -52,20 +62,39 @@ fn is_profile(path: &Path) -> bool {
         || std::fs::metadata(path).is_ok_and(|found| found.is_file() && !can_run(found))
 }
 
-fn temporary() -> PathBuf {
-    std::env::temp_dir().join(format!("gt-profile-{}.json", std::process::id()))
+/// The file that a program writes, removed at the end. It is there and empty from the beginning, so
+/// that the program says nothing of it.
+struct Awaited(PathBuf);
+
+impl Awaited {
+    fn new() -> Result<Awaited> {
+        let file = std::env::temp_dir().join(format!("gt-profile-{}.json", std::process::id()));
+        let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&file);
+        made.with_context(|| format!("cannot make {}", file.display()))?;
+        Ok(Awaited(file))
+    }
 }
 
-fn print(file: &Path, args: &ProfileArgs, is_json: bool) -> Result<()> {
+impl Drop for Awaited {
+    fn drop(&mut self) {
+        // Somebody else may have removed it.
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+fn read(file: &Path) -> Result<Profile> {
     let bytes = files::read_up_to(file, MAX_BYTES)?;
     let text = std::str::from_utf8(&bytes).context("this is no profile of GT: it is no text");
     let profile = text.and_then(|text| Profile::from_json(text).map_err(anyhow::Error::msg));
-    let profile = profile.with_context(|| files::shown(file))?;
+    profile.with_context(|| files::shown(file))
+}
+
+fn print(profile: &Profile, args: &ProfileArgs, is_json: bool) -> Result<()> {
     if is_json {
-        news::print(&serde_json::to_string(&profile)?);
-        return Ok(());
+        news::print(&serde_json::to_string(profile)?);
+    } else {
+        news::print(profile.table(args.top).trim_end());
     }
-    news::print(profile.table(args.top).trim_end());
     Ok(())
 }
 

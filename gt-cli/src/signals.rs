@@ -2,6 +2,7 @@
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
+use std::process::ExitStatus;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -64,4 +65,13 @@ pub(crate) fn end_at_interrupt(say: &'static str) -> anyhow::Result<()> {
         std::process::exit(INTERRUPTED);
     })?;
     Ok(())
+}
+
+/// The status that a shell would return: 128 and the signal's number if a signal ended it.
+pub(crate) fn code(status: ExitStatus) -> i32 {
+    #[cfg(unix)]
+    if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {
+        return 128 + signal;
+    }
+    status.code().unwrap_or(1)
 }

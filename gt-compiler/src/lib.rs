@@ -49,7 +49,7 @@ pub use cost::Machine;
 pub use download::{Download, Transfer};
 pub use engine::{Arg, Compile, Compiled, Engine, EngineInfo, EngineStats, Value};
 pub use error::{ArtifactError, EngineError};
-pub use native::{Native, NativeConfig, Team, checksum, keep_file, kept_file};
+pub use native::{Native, NativeConfig, Team, checksum, keep_file, kept_file, write_whole};
 pub use options::{Numerics, Options, Precision};
 pub use place::{Device, UnknownDevice};
 pub use program::{Dump, Program};

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use gt_compiler::{Arg, Engine, Native, NativeConfig, Value, keep_file, kept_file};
 use gt_ir::{DType, HostTensor, Op, Scalar, Shape, Type};
@@ -44,9 +44,17 @@ impl Machine {
     /// This machine with so many threads: as it was measured before, or as it is now.
     #[must_use]
     pub fn with_threads(threads: usize) -> Machine {
-        static KNOWN: Mutex<BTreeMap<usize, Machine>> = Mutex::new(BTreeMap::new());
-        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-        *known.entry(threads).or_insert_with(|| Machine::kept_or_measured(threads))
+        let mut measured = measurements();
+        *measured.entry(threads).or_insert_with(|| Machine::kept_or_measured(threads))
+    }
+
+    /// This machine with so many threads, as far as it is known without a measurement.
+    #[must_use]
+    pub fn known(threads: usize) -> Machine {
+        let found = measurements().get(&threads).copied();
+        let found =
+            found.or_else(|| read(&NativeConfig::host().store?, &name(threads), &processor()));
+        found.unwrap_or(Machine { threads: threads as u64, ..Machine::default() })
     }
 
     fn kept_or_measured(threads: usize) -> Machine {
@@ -68,6 +76,12 @@ impl Machine {
         }
         machine
     }
+}
+
+/// The machine by numbers of threads, as this process has found it.
+fn measurements() -> MutexGuard<'static, BTreeMap<usize, Machine>> {
+    static MEASURED: Mutex<BTreeMap<usize, Machine>> = Mutex::new(BTreeMap::new());
+    MEASURED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The file of a measurement.

@@ -46,6 +46,21 @@ fn a_profile_names_the_lines_of_a_program_that_was_not_changed() {
     assert!(status == Some(1) && said.contains("this is no profile of GT"), "{said}");
 }
 
+/// A program that is killed tells nobody, and what it did is in the profile all the same.
+#[test]
+fn a_program_that_is_killed_leaves_a_profile() {
+    let folder = Folder::new("cut-profile");
+    let long = crate::process::program("examples/digits");
+    let (long, kept) = (long.to_str().unwrap(), folder.path("run.json"));
+    let script = folder.write("cut", format!("{long} --epochs 100000 & sleep 4; kill -9 $!; wait"));
+    let finished = run("gt-cli", &["profile", "-o", &kept, "sh", &script]);
+    assert!(finished.stdout.contains("matmul"), "{} {}", finished.stdout, finished.stderr);
+    assert!(!finished.stderr.contains("the profile is in"), "{}", finished.stderr);
+    let profile = object(&std::fs::read_to_string(&kept).unwrap());
+    assert!(names(&profile["gt_profile"], "ops").contains(&"matmul".to_owned()));
+    assert!(profile["gt_profile"]["wall"].as_f64().unwrap() > 1e9);
+}
+
 /// The first profile on a machine measures what the machine can do, when the program ends.
 #[test]
 fn the_first_profile_on_a_machine_is_written() {

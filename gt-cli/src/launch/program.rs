@@ -1,11 +1,12 @@
 //! The program that a launch runs: its start, its end, and its exit status.
 
+use crate::signals;
 use anyhow::{Context, Result};
 use gt_runtime::clock::{self, Time};
 use gt_runtime::log;
 use gt_runtime::zmq::Address;
 use std::ffi::OsString;
-use std::process::{Child, Command, ExitStatus};
+use std::process::{Child, Command};
 use std::time::Duration;
 
 /// How long the program may take to end after a signal, before it is killed.
@@ -46,7 +47,7 @@ impl Program {
             let _ = self.child.kill();
         }
         let status = self.child.try_wait().context("cannot wait for the program")?;
-        Ok(status.map(code))
+        Ok(status.map(signals::code))
     }
 
     /// Tells it to end. Ctrl-C has reached it already, because it is in the terminal's group.
@@ -69,13 +70,4 @@ impl Drop for Program {
             let _ = self.child.wait();
         }
     }
-}
-
-/// The status that a shell would return: 128 and the signal's number if a signal ended it.
-fn code(status: ExitStatus) -> i32 {
-    #[cfg(unix)]
-    if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {
-        return 128 + signal;
-    }
-    status.code().unwrap_or(1)
 }

@@ -43,7 +43,7 @@ pub use artifact::checksum;
 pub(crate) use cache::Cache;
 pub(crate) use context::Context;
 pub(crate) use context::Products;
-pub use store::{keep_file, kept_file};
+pub use store::{keep_file, kept_file, write_whole};
 pub use team::Team;
 #[cfg(feature = "torch")]
 pub(crate) use {cache::split, context::Memory, scan::CHUNK as SCAN_CHUNK};

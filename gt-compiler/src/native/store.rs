@@ -198,8 +198,11 @@ pub(crate) fn prepare(folder: &Path) -> std::io::Result<PathBuf> {
     folder.canonicalize()
 }
 
-/// Writes beside and renames, so that readers see all of it or nothing.
-pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+/// Writes a file beside and renames it, so that readers see all of it or nothing.
+///
+/// # Errors
+/// The folder takes no file, or the name is that of a folder.
+pub fn write_whole(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     let beside = path.with_extension(format!("{}.tmp", std::process::id()));
     fs::write(&beside, bytes)?;
     fs::rename(&beside, path).inspect_err(|_| drop(fs::remove_file(&beside)))

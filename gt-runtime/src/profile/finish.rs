@@ -35,13 +35,18 @@ impl Recorder {
 
     /// The report, if the profile ends now.
     pub(super) fn report(&self, now: Time) -> Profile {
+        Profile { events: chrome::events(self), ..self.sums(now) }
+    }
+
+    /// The report without its timeline.
+    pub(super) fn sums(&self, now: Time) -> Profile {
         let sums = Sums::of(self);
         let phases = self.phases.iter().map(|(phase, total)| row(phase.name().into(), *total));
         let sample = |&(at, bytes, loc): &(u64, u64, Loc)| (at, bytes, line_of(loc));
         Profile {
             program: crate::identity::program(),
             wall: nanos(now.saturating_sub(self.began)) as f64,
-            machine: Machine::with_threads(gt_compiler::threads::wanted()),
+            machine: Machine::known(gt_compiler::threads::wanted()),
             phases: phases.collect(),
             lines: sorted(sums.lines),
             ops: sorted(sums.ops),
@@ -54,7 +59,7 @@ impl Recorder {
                 samples: self.samples.iter().map(sample).collect(),
             },
             lost: self.lost,
-            events: chrome::events(self),
+            events: Vec::new(),
         }
     }
 }

@@ -133,6 +133,14 @@ impl Profile {
         file.map(|file| file.gt_profile).map_err(|e| format!("this is no profile of GT: {e}"))
     }
 
+    /// The profile beside what this machine can do, which is measured if it is not known.
+    #[must_use]
+    pub fn measured(mut self) -> Profile {
+        let threads = usize::try_from(self.machine.threads).unwrap_or(1);
+        self.machine = Machine::with_threads(threads.max(1));
+        self
+    }
+
     /// The time of all kernels and instructions.
     #[must_use]
     pub fn busy(&self) -> f64 {
