@@ -255,8 +255,10 @@ The tables are sorted by time. `of max` compares with the most that this machine
 products for GFLOP/s, in large sums for GB/s. A kernel of a plan names the lines that it computes;
 its time is divided among them by their floating-point operations. Phases overlap, because workers
 run while the program records. `GT_PROFILE=run.json` profiles any program without this command.
+Ctrl-C ends the program; a program that has no time to write leaves the tables, not the timeline.
 
-Exit status: that of the program, or 1 if it wrote no profile.
+Exit status: that of the program (128 and the signal's number if a signal ended it), or 1 if it
+wrote no profile.
 
 Examples:
   gt-cli profile target/release/examples/digits
@@ -668,7 +670,8 @@ input, output and error of the program are its own. When the program ends, every
 exit status is the program's (128 and the signal's number if a signal ended it).
 
 With --hosts, ssh must reach each machine without a password, gt-cli must be in the path there, and
-the machines must share the folder of keys (or --insecure).
+the machines must share the folder of keys (or --insecure). --engine and --device are those of the
+workers there.
 
 Examples:
   gt-cli launch --workers 2 target/release/examples/digits

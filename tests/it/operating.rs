@@ -277,6 +277,17 @@ fn a_launch_starts_workers_on_other_machines_by_a_remote_shell() {
     let said = finished.stderr.clone();
     finished.good();
     assert!(said.contains("[a] ") && said.contains("[b] "), "{said}");
+    // A remote shell that reaches nobody, and one that finds no gt-cli there.
+    for (status, cure) in [(255, "c true` has to succeed without a password"), (127, "on c")] {
+        let shell = folder.write("shell", format!("exit {status}\n"));
+        let ssh = format!("sh {shell}");
+        let words = ["launch", "--host", "0.0.0.0", "--hosts", "c", "--ssh", &ssh, "true"];
+        let (_, said) = run("gt-cli", &words).bad();
+        assert!(
+            said.contains("not started again: the worker on c") && said.contains(cure),
+            "{said}"
+        );
+    }
     let (_, said) = run("gt-cli", &["launch", "--hosts", "a", "true"]).bad();
     assert!(said.contains("other machines cannot reach a server at localhost"), "{said}");
 }

@@ -15,7 +15,7 @@ use crate::fault::{Interrupted, advised};
 use crate::news::tell;
 use crate::serve::exposure;
 use crate::signals::Interrupt;
-use crate::supervise::Team;
+use crate::supervise::{Crew, Team};
 use anyhow::{Context, Result, bail, ensure};
 use gt_runtime::Shutdown;
 use gt_runtime::choice::Choice;
@@ -52,8 +52,7 @@ pub(crate) fn launch(args: &LaunchArgs, json: bool) -> Result<()> {
     let done = team.and_then(|team| {
         let ran = run(args, &hub, &team, &events, json);
         // Why a worker failed is worth more than that the program then failed.
-        let ended = team.stop();
-        ran.and_then(|status| ended.map(|()| status))
+        team.stop().and(ran)
     });
     hub.stop()?;
     match (done?, interrupt.asked()) {
@@ -98,11 +97,6 @@ fn run(
 }
 
 fn start_workers(args: &LaunchArgs, address: &Address, json: bool) -> Result<Team> {
-    let wished = Choice::make(&args.compute.wish())?;
-    let n_here = if args.hosts.is_empty() { usize::from(args.workers) } else { 0 };
-    // More workers than devices share them.
-    let devices = wished.devices.iter().cycle().take(n_here).copied().collect();
-    let choice = Choice { devices, ..wished };
     let worker = WorkerArgs {
         connect: address.to_string(),
         name: None,
@@ -114,9 +108,16 @@ fn start_workers(args: &LaunchArgs, address: &Address, json: bool) -> Result<Tea
         log: LogArgs::default(),
         one_of: None,
     };
-    let shell: Vec<OsString> = args.ssh.split_whitespace().map(OsString::from).collect();
-    ensure!(!shell.is_empty(), "--ssh names no program");
-    Team::start(&worker, &choice, (&shell, &args.hosts), json)
+    if !args.hosts.is_empty() {
+        // The other machines choose devices for themselves, by the same flags.
+        let shell = args.ssh.split_whitespace().map(OsString::from).collect::<Vec<_>>();
+        ensure!(!shell.is_empty(), "--ssh names no program");
+        return Team::start(&worker, Crew::There(&shell, &args.hosts), json);
+    }
+    let wished = Choice::make(&args.compute.wish())?;
+    // More workers than devices share them.
+    let devices = wished.devices.iter().cycle().take(args.workers.into()).copied().collect();
+    Team::start(&worker, Crew::Here(&Choice { devices, ..wished }), json)
 }
 
 /// The server, on a thread of its own.

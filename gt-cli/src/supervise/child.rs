@@ -47,6 +47,8 @@ pub(super) struct Child {
     started: Time,
     worked: bool,
     deaths: Deaths,
+    /// Its last exit status. None before the first end, and if a signal ended it.
+    code: Option<i32>,
 }
 
 impl Child {
@@ -70,6 +72,9 @@ impl Child {
             words.extend(["--threads".into(), threads.to_string().into()]);
         }
         words.extend(args.insecure.then(|| "--insecure".into()));
+        let (engine, device) = (args.compute.engine, &args.compute.device);
+        words.extend(engine.iter().flat_map(|it| ["--engine".into(), it.to_string().into()]));
+        words.extend(device.iter().flat_map(|it| ["--device".into(), it.to_string().into()]));
         let (program, flags) = shell.split_first().map_or((None, &[][..]), |(p, f)| (Some(p), f));
         let there = flags.iter().cloned().chain([host.into(), "gt-cli".into()]);
         Child::of(host.to_owned(), program.cloned(), there.chain(words).collect())
@@ -85,6 +90,7 @@ impl Child {
             started: Time::ZERO,
             worked: false,
             deaths: Deaths::default(),
+            code: None,
         }
     }
 
@@ -122,7 +128,8 @@ impl Child {
         }
         let status = child.wait().context("cannot wait for a worker")?;
         let lived = clock::now().saturating_sub(self.started);
-        let ending = Ending { code: status.code(), lived, worked: self.worked };
+        self.code = status.code();
+        let ending = Ending { code: self.code, lived, worked: self.worked };
         let next = match self.deaths.after(ending) {
             Next::Again(_) if stopping => Next::Stopped,
             next => next,
@@ -132,6 +139,24 @@ impl Child {
             over => State::Done(over),
         };
         Ok(Some((status, next)))
+    }
+
+    /// The cure, if a remote shell could not start it or the server does not know its key.
+    pub(super) fn cure(&self) -> Option<String> {
+        let shell = self.program.as_ref()?.to_string_lossy();
+        let host = &self.label;
+        Some(match self.code? {
+            255 => format!("`{shell} {host} true` has to succeed without a password"),
+            126 | 127 => format!(
+                "install gt-cli on {host}, in the path of commands: `{shell} {host} gt-cli doctor`"
+            ),
+            _ if self.worked => return None,
+            _ => format!(
+                "if {host} has keys of its own: `{shell} {host} gt-cli keys trust` as its line \
+                 says, and here `gt-cli keys add worker KEY {host}` with the KEY that \
+                 `{shell} {host} gt-cli keys show` prints"
+            ),
+        })
     }
 
     /// Requests its end, or cancels its next start.
@@ -234,15 +259,33 @@ mod tests {
 
     #[test]
     fn a_worker_on_another_machine_is_started_by_a_remote_shell() {
-        let (args, _) = parsed("gt-cli worker --connect head:1 --threads 3");
+        let line = "gt-cli worker --connect head:1 --threads 3 --device cuda:0,cuda:1";
+        let crate::args::Command::Worker(args) =
+            crate::args::Cli::try_parse_from(line.split(' ')).unwrap().command
+        else {
+            panic!("no worker")
+        };
         let child = Child::remote(&args, &["ssh".into(), "-x".into()], "node7", false);
         let words = child.words.join(&OsString::from(" "));
         assert_eq!(child.program, Some("ssh".into()));
         assert_eq!(
             words,
             "-x node7 gt-cli worker --connect head:1 --one-of 1 --name node7 --reconnect 60 \
-             --threads 3"
+             --threads 3 --device cuda:0,cuda:1"
         );
+    }
+
+    #[test]
+    fn the_cure_of_a_worker_that_ssh_does_not_start_is_named() {
+        let (args, _) = parsed("gt-cli worker --connect head:1");
+        let mut child = Child::remote(&args, &["ssh".into()], "node7", false);
+        assert_eq!(child.cure(), None);
+        for (code, cure) in [(255, "`ssh node7 true`"), (127, "install"), (1, "keys add worker")] {
+            child.code = Some(code);
+            assert!(child.cure().unwrap().contains(cure), "{code}");
+        }
+        let here = Child { code: Some(255), ..Child::of("cpu".into(), None, Vec::new()) };
+        assert_eq!(here.cure(), None);
     }
 
     #[test]

@@ -9,7 +9,7 @@ mod child;
 mod policy;
 
 use crate::args::WorkerArgs;
-use crate::fault::Interrupted;
+use crate::fault::{Interrupted, advised};
 use crate::news::news;
 use crate::signals::{INTERRUPTED, Interrupt};
 use anyhow::{Result, anyhow, bail};
@@ -42,12 +42,33 @@ pub(crate) fn supervise(args: &WorkerArgs, choice: &Choice, json: bool) -> Resul
     };
     // SIGTERM is how services are stopped, so it is no failure.
     let interrupt = Interrupt::watch_or(stop(tell.clone()), stop(tell.clone()))?;
-    let children = (0..choice.devices.len()).map(|n| Child::new(args, choice, n, json)).collect();
+    let children = Crew::Here(choice).children(args, json);
     let mut supervisor = Supervisor { children, tell, json, stopping: None };
     let ran = supervisor.run(&events);
     supervisor.children.iter_mut().for_each(Child::kill);
     ran?;
     supervisor.verdict(interrupt.asked())
+}
+
+/// The machines of workers.
+pub(crate) enum Crew<'a> {
+    /// This one, with a worker on each device of the choice.
+    Here(&'a Choice),
+    /// Others, each with a worker that a remote shell starts there.
+    There(&'a [OsString], &'a [String]),
+}
+
+impl Crew<'_> {
+    fn children(&self, args: &WorkerArgs, json: bool) -> Vec<Child> {
+        match self {
+            Crew::Here(choice) => {
+                (0..choice.devices.len()).map(|n| Child::new(args, choice, n, json)).collect()
+            }
+            Crew::There(shell, hosts) => {
+                hosts.iter().map(|host| Child::remote(args, shell, host, json)).collect()
+            }
+        }
+    }
 }
 
 /// The workers of another command, supervised on a thread of this process.
@@ -57,17 +78,10 @@ pub(crate) struct Team {
 }
 
 impl Team {
-    /// Starts a worker on each device of a choice, and one on each of the other machines.
-    pub(crate) fn start(
-        args: &WorkerArgs,
-        choice: &Choice,
-        (shell, hosts): (&[OsString], &[String]),
-        json: bool,
-    ) -> Result<Team> {
+    /// Starts the workers of a crew.
+    pub(crate) fn start(args: &WorkerArgs, crew: Crew<'_>, json: bool) -> Result<Team> {
         let (tell, events) = channel();
-        let here = (0..choice.devices.len()).map(|n| Child::new(args, choice, n, json));
-        let there = hosts.iter().map(|host| Child::remote(args, shell, host, json));
-        let children = here.chain(there).collect();
+        let children = crew.children(args, json);
         let mut supervisor = Supervisor { children, tell: tell.clone(), json, stopping: None };
         let work = move || {
             let ran = supervisor.run(&events);
@@ -202,13 +216,18 @@ impl Supervisor {
     fn verdict(&self, interrupted: bool) -> Result<()> {
         let is = |child: &&Child, next| matches!(child.state, State::Done(end) if end == next);
         let failed = self.children.iter().filter(|child| is(child, Next::Failed));
-        let failed = failed.map(|child| child.label.as_str()).collect::<Vec<_>>();
+        let (failed, cures): (Vec<_>, Vec<_>) =
+            failed.map(|child| (child.label.as_str(), child.cure())).unzip();
         let stopped = self.children.iter().any(|child| is(&child, Next::Stopped));
         if interrupted {
             bail!(Interrupted("the workers were stopped; the server was told"));
         }
         if !failed.is_empty() {
-            bail!("not started again: the worker on {}", failed.join(", on "));
+            let message = format!("not started again: the worker on {}", failed.join(", on "));
+            bail!(match cures.into_iter().flatten().next() {
+                Some(cure) => advised(message, cure),
+                None => anyhow!(message),
+            });
         }
         if stopped {
             bail!(Interrupted("a worker was stopped; the server was told"));

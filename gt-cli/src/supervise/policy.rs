@@ -44,8 +44,8 @@ impl Deaths {
         match ending.code {
             Some(0) => Next::Over,
             Some(INTERRUPTED) => Next::Stopped,
-            // It has reported why it cannot work, and would fail again.
-            Some(1 | 2) if !ending.worked => Next::Failed,
+            // It, a shell or ssh has reported why it cannot work, and would fail again.
+            Some(1 | 2 | 126 | 127 | 255) if !ending.worked => Next::Failed,
             Some(_) | None => self.one_more(ending.lived),
         }
     }
@@ -88,6 +88,9 @@ mod tests {
             (ended(Some(130), 0, true), Next::Stopped),
             (ended(Some(1), 0, false), Next::Failed),
             (ended(Some(2), 0, false), Next::Failed),
+            (ended(Some(127), 0, false), Next::Failed),
+            (ended(Some(255), 0, false), Next::Failed),
+            (ended(Some(255), 0, true), Next::Again(WAIT.0)),
             (ended(Some(101), 0, false), Next::Again(WAIT.0)),
             (ended(None, 0, false), Next::Again(WAIT.0)),
         ] {
