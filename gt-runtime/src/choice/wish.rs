@@ -66,7 +66,8 @@ impl FromStr for EngineKind {
     type Err = UnknownEngine;
 
     fn from_str(text: &str) -> Result<EngineKind, UnknownEngine> {
-        let named = EngineKind::ALL.into_iter().find(|kind| kind.name() == text.trim());
+        let named =
+            EngineKind::ALL.into_iter().find(|kind| kind.name().eq_ignore_ascii_case(text.trim()));
         named.ok_or_else(|| UnknownEngine(text.into()))
     }
 }
