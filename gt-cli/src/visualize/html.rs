@@ -37,9 +37,11 @@ fn data(timeline: &Timeline, title: &str) -> Value {
         json!({"name": lane.short(24), "spans": spans.collect::<Vec<_>>()})
     });
     let memory = timeline.memory.iter().map(|memory| {
+        // Of samples that are too many, the highest of each few.
         let every = memory.samples.len().div_ceil(MAX_SAMPLES).max(1);
         let most = memory.samples.iter().map(|(_, bytes)| *bytes).max().unwrap_or(1).max(1);
-        let samples: Vec<_> = memory.samples.iter().step_by(every).collect();
+        let highest = |few: &[(f64, u64)]| few.iter().copied().max_by_key(|(_, bytes)| *bytes);
+        let samples: Vec<_> = memory.samples.chunks(every).filter_map(highest).collect();
         json!({"worker": memory.worker, "most": most, "samples": samples})
     });
     let transfers = timeline.transfers.iter().map(|t| json!([t.at, t.from, t.to, t.bytes, t.took]));

@@ -269,8 +269,9 @@ fn draw_memory(out: &mut String, scale: &Scale, memory: &Memory, y: f64) {
         let x = scale.x(at);
         highest = highest.min(height(bytes));
         if x - column >= 0.5 {
-            let _ = write!(path, "L{x:.1} {last:.1}L{x:.1} {highest:.1}");
-            (column, last, highest) = (x, height(bytes), y + MEMORY);
+            let level = height(bytes);
+            let _ = write!(path, "L{x:.1} {last:.1}L{x:.1} {highest:.1}L{x:.1} {level:.1}");
+            (column, last, highest) = (x, level, y + MEMORY);
         }
     }
     let _ = write!(path, "L{:.1} {last:.1}L{:.1} {:.1}z", WIDTH - RIGHT, WIDTH - RIGHT, y + MEMORY);

@@ -293,6 +293,14 @@ fn explains_what_is_under_the_mouse(browser: &mut Browser) {
     let sum = browser.region(Kind::Reduce).unwrap();
     browser.mouse("mouseMoved", sum.middle(), json!({}));
     assert!(browser.tip().starts_with("sum"), "{}", browser.tip());
+    // Below the lanes is the memory: nothing before the product, then what it left.
+    let bottom = browser.eval("document.getElementById('c').getBoundingClientRect().bottom - 20");
+    let memory = |x: f64| (x, bottom.as_f64().unwrap());
+    browser.mouse("mouseMoved", memory(sum.left), json!({}));
+    let tip = browser.tip();
+    assert!(tip.starts_with("memory w1 4.1 kB at 6"), "{tip}");
+    browser.mouse("mouseMoved", memory(product.left), json!({}));
+    assert_eq!(browser.tip(), "");
     // Between the two is nothing, and outside of the lanes neither.
     let between = f64::midpoint(product.right, sum.left);
     for place in [(between, sum.top + 3.0), (20.0, 20.0)] {
