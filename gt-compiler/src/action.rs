@@ -19,7 +19,7 @@ pub(crate) enum Action {
     Reduce(Binary, attr::Reduce),
     MatMul,
     Cat(attr::Axis),
-    Pad(attr::Pad),
+    Pad,
     Routine,
     /// A derived op that is no loop: an expanded graph has one where the engine's library has a
     /// call for it.
@@ -29,8 +29,14 @@ pub(crate) enum Action {
 /// The action of an op.
 pub(crate) fn action(op: &Op) -> Action {
     let Some(primitive) = op.primitive() else {
-        // An engine that runs loops has a routine for them.
-        return if matches!(op, Op::Scan(_)) { Action::Routine } else { Action::Call };
+        // An engine that keeps one of these has a routine for it.
+        return if matches!(op, Op::Scan(_) | Op::Scatter(_) | Op::IndexCopy(_)) {
+            Action::Routine
+        } else if matches!(op, Op::Flip(_)) {
+            Action::View
+        } else {
+            Action::Call
+        };
     };
     match primitive {
         Primitive::Unary(op) => Action::Unary(op),
@@ -48,7 +54,7 @@ pub(crate) fn action(op: &Op) -> Action {
         Primitive::Min(reduce) => Action::Reduce(Binary::Minimum, reduce),
         Primitive::MatMul => Action::MatMul,
         Primitive::Cat(axis) => Action::Cat(axis),
-        Primitive::Pad(pad) => Action::Pad(pad),
+        Primitive::Pad(_) => Action::Pad,
         Primitive::CumSum(_)
         | Primitive::ArgSort(_)
         | Primitive::Cholesky

@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
 use crate::report::Cost;
-pub(crate) use dag::Dag;
 use dag::Role;
+pub(crate) use dag::{Dag, is_padded_again};
 pub use roots::kernels;
 pub(crate) use roots::materialized;
 

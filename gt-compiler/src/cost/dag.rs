@@ -67,12 +67,16 @@ impl Dag {
                 NodeKind::Op(op) => {
                     let operands = graph.operands(id);
                     let first = operands.first().map(|o| graph.node(*o).ty);
-                    dag.op(
+                    let at = dag.op(
                         &op,
                         &node.ty,
                         first.as_ref(),
                         operands.iter().copied().map(NodeId::index),
-                    )
+                    );
+                    if is_padded_again(graph, id) {
+                        dag.values[at].role = Role::Lazy;
+                    }
+                    at
                 }
             };
         }
@@ -158,8 +162,16 @@ fn engine_view(op: &Op) -> (Role, u32) {
         }
         Action::View => (Role::View, 0),
         Action::Reshape => (Role::Reshape, 0),
-        Action::Reduce(..) | Action::Cat(_) | Action::Pad(_) => (Role::Kernel, 0),
+        Action::Reduce(..) | Action::Cat(_) | Action::Pad => (Role::Kernel, 0),
         Action::MatMul | Action::Call => (Role::Product, 0),
         Action::Routine => (Role::Routine, 0),
     }
+}
+
+/// Whether a value is the operand of padding and of nothing else, and is padding itself: then it is
+/// stored where it lies in the larger value.
+pub(crate) fn is_padded_again(graph: &Graph, id: NodeId) -> bool {
+    let is_pad = |id: NodeId| matches!(graph.node(id).kind, NodeKind::Op(Op::Pad(_)));
+    let [user] = graph.users(id)[..] else { return false };
+    is_pad(id) && is_pad(user) && graph.operands(user)[0] == id && !graph.outputs().contains(&id)
 }

@@ -3,7 +3,8 @@
 //!
 //! Materialized are inputs, outputs, the results of reductions, products and routines, and the
 //! operands of products and routines; also a shared value that costs more to compute again than to
-//! read. Every other value is computed inside the kernels that use it.
+//! read. Every other value is computed inside the kernels that use it. Padding that is padded again
+//! is stored with the larger value.
 
 use gt_ir::{Graph, NodeId, NodeKind};
 

@@ -312,7 +312,7 @@ impl Row {
 /// A stage as a piece of its own.
 fn alone(stage: KernelStage) -> KernelPiece {
     let buffers = stage.arguments.iter().map(|argument| argument.buffer).collect();
-    KernelPiece { spec: stage.spec, buffers, scalars: stage.scalars, cut: None }
+    KernelPiece { spec: stage.spec, buffers, scalars: stage.scalars, cut: None, apart: true }
 }
 
 /// A launch as it grows.

@@ -41,6 +41,8 @@ pub(super) fn assemble(
     };
     let groups = group(&pieces);
     let needed = needed(&plan, &pieces, &groups);
+    // Of the jobs of the last wave, which are apart.
+    let mut beside = Vec::new();
     for (group, needed) in groups.iter().zip(&needed) {
         let members: Vec<&Piece> = group.pieces.iter().map(|&p| &pieces[p]).collect();
         let jobs = jobs(&plan, &members, group, needed, threads, parts)?;
@@ -48,7 +50,8 @@ pub(super) fn assemble(
         let is_one = jobs.len() == 1;
         for (job, piece) in jobs.into_iter().zip(group.pieces.iter()) {
             let of = if is_one { of(&group.pieces) } else { of(&[*piece]) };
-            push(&mut plan.waves, job, of);
+            let apart = members.iter().all(|m| matches!(m, Piece::Kernel(k) if k.apart));
+            push(&mut plan.waves, &mut beside, (job, apart), of);
         }
     }
     plan.waves.iter_mut().for_each(|wave| wave.portions = portions(&wave.jobs));
@@ -59,21 +62,36 @@ pub(super) fn assemble(
     Ok(plan)
 }
 
-/// Portions of the tasks of several tiles: neighboring tasks that have little work together.
-fn portions(jobs: &[Job]) -> SmallVec<[usize; 1]> {
+/// Portions of the tasks of several tiles: neighboring tasks that have little work together. Where
+/// tiles store parts of one buffer, portions of all of them take turns: a thread stores whole rows
+/// of the buffer, because a column of it would fill a part of a cache only.
+fn portions(jobs: &[Job]) -> SmallVec<[(usize, usize); 1]> {
     let tiles =
         jobs.iter().filter_map(|job| if let Job::Tile(tile) = job { Some(tile) } else { None });
-    let works = tiles.flat_map(|tile| std::iter::repeat_n(tile.work / tile.n_tasks, tile.n_tasks));
-    let (mut ends, mut filled, mut n) = (SmallVec::new(), 0, 0);
-    for work in works {
-        if n > 0 && filled + work > GRAIN {
-            ends.push(n);
-            filled = 0;
+    let written: Vec<BufferId> = jobs.iter().flat_map(|job| memory::uses(job).1).collect();
+    let takes_turns = written.iter().collect::<BTreeSet<_>>().len() < written.len();
+    let (mut portions, mut places) = (SmallVec::<[(usize, usize); 1]>::new(), Vec::new());
+    let (mut first, mut n, mut filled) = (0, 0, 0);
+    for (number, tile) in tiles.enumerate() {
+        for task in 0..tile.n_tasks {
+            let work = tile.work / tile.n_tasks;
+            if n > first && (filled + work > GRAIN || takes_turns && task == 0) {
+                portions.push((first, n));
+                (first, filled) = (n, 0);
+            }
+            if n == first {
+                places.push(((task << 16) / tile.n_tasks, number));
+            }
+            (filled, n) = (filled + work, n + 1);
         }
-        (filled, n) = (filled + work, n + 1);
     }
-    ends.push(n);
-    ends
+    portions.push((first, n));
+    if takes_turns {
+        let mut order: Vec<usize> = (0..portions.len()).collect();
+        order.sort_by_key(|i| places[*i]);
+        portions = order.iter().map(|i| portions[*i]).collect();
+    }
+    portions
 }
 
 /// For each group, which of its results something outside reads.
@@ -149,25 +167,35 @@ fn alone(
     job.ok_or_else(|| EngineError::Codegen("a piece cannot be cut into rows".into()))
 }
 
-/// Adds a job to the last wave where it does not depend on its jobs, else to a new one.
-fn push(waves: &mut Vec<Wave>, job: Job, sources: Sources) {
-    if let (Job::Tile(_), Some(last)) = (&job, waves.last_mut())
-        && last.jobs.iter().all(|other| independent(other, &job))
-    {
-        last.jobs.push(job);
-        last.sources.push(sources);
-        return;
+/// Adds a job to the last wave where it does not depend on its jobs, else to a new one. `beside`
+/// says which jobs of that wave are apart, and so is the second part of a job.
+fn push(
+    waves: &mut Vec<Wave>,
+    beside: &mut Vec<bool>,
+    (job, apart): (Job, bool),
+    sources: Sources,
+) {
+    if let (Job::Tile(_), Some(last)) = (&job, waves.last_mut()) {
+        let mut others = last.jobs.iter().zip(&*beside);
+        if others.all(|(other, is_apart)| independent(other, &job, *is_apart && apart)) {
+            last.jobs.push(job);
+            last.sources.push(sources);
+            beside.push(apart);
+            return;
+        }
     }
     waves.push(Wave {
         jobs: SmallVec::from_iter([job]),
         sources: SmallVec::from_iter([sources]),
         portions: SmallVec::new(),
     });
+    *beside = vec![apart];
 }
 
-fn independent(a: &Job, b: &Job) -> bool {
+/// Whether two jobs may run at once; `apart`, if they store no element both.
+fn independent(a: &Job, b: &Job, apart: bool) -> bool {
     let (Job::Tile(_), Job::Tile(_)) = (a, b) else { return false };
     let ((ra, wa), (rb, wb)) = (memory::uses(a), memory::uses(b));
     let meet = |x: &[BufferId], y: &[BufferId]| x.iter().any(|b| y.contains(b));
-    !meet(&wa, &rb) && !meet(&wb, &ra) && !meet(&wa, &wb)
+    !meet(&wa, &rb) && !meet(&wb, &ra) && (apart || !meet(&wa, &wb))
 }

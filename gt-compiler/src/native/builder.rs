@@ -20,8 +20,8 @@ use super::{
     artifact::{Artifact, Target},
     assemble::assemble,
     context::Products,
+    kept::is_kept,
     loaded::Loaded,
-    loops::is_kept,
     plan::Plan,
     store::{self, Store},
 };

@@ -1,9 +1,9 @@
 //! Positions that are data: elements and slices that are taken from them, and added at them.
 //!
-//! Guarantees: an index outside its axis is an error that names it, found before anything is
-//! written; the order in which floats are added at one place depends on the index and the sizes, so
-//! results do not depend on the number of threads. `add` is the addition; it says how threads share
-//! it.
+//! Guarantees: an index outside its axis is an error that names it, found before anything that was
+//! there is written over; the order in which floats are added at one place depends on the index and
+//! the sizes, so results do not depend on the number of threads. `add` is the addition; it says how
+//! threads share it.
 
 mod add;
 
@@ -47,25 +47,36 @@ pub(super) struct Indexed<'a> {
 impl Indexed<'_> {
     /// Every index inside the axis, or the first that is not.
     pub(super) fn checked(&self) -> Result<&[i64], EngineError> {
-        let index: &[i64] = bytemuck::cast_slice(self.index);
-        self.check(index)?;
-        Ok(index)
+        self.check(self.positions())?;
+        Ok(self.positions())
+    }
+
+    fn positions(&self) -> &[i64] {
+        bytemuck::cast_slice(self.index)
+    }
+
+    /// Elements of the axis.
+    fn size(&self) -> usize {
+        self.ty.shape.sizes()[self.axis]
     }
 
     fn check(&self, index: &[i64]) -> Result<(), EngineError> {
-        let size = self.ty.shape.sizes()[self.axis];
-        let outside = |i: &i64| *i as u64 >= size as u64;
-        let found = AtomicBool::new(false);
+        let (last, found) = (self.size() as i64 - 1, AtomicBool::new(false));
         self.context.threads.run(index.len().div_ceil(GRAIN), &|task, _| {
             let part = &index[task * GRAIN..index.len().min((task + 1) * GRAIN)];
-            if part.iter().fold(false, |any, i| any | outside(i)) {
+            // Negative if a position or what is left of the axis behind it is, without a comparison
+            // of each, for which the oldest processors have no vectors.
+            if part.iter().fold(0, |any, i| any | i | last.wrapping_sub(*i)) < 0 {
                 found.store(true, Relaxed);
             }
         });
-        if !found.load(Relaxed) {
-            return Ok(());
-        }
-        match index.iter().find(|i| outside(i)) {
+        self.unless_outside(index, found.into_inner())
+    }
+
+    /// An error that names the first index outside of the axis, if there is one and may be `any`.
+    fn unless_outside(&self, index: &[i64], any: bool) -> Result<(), EngineError> {
+        let size = self.size();
+        match index.iter().find(|i| any && **i as u64 >= size as u64) {
             None => Ok(()),
             Some(&index) => {
                 let op = self.step.op.to_string();
@@ -109,72 +120,117 @@ impl Indexed<'_> {
     /// The element at each index.
     pub(super) fn gather(&self, x: &[u8], to: &mut [u8]) -> Result<(), EngineError> {
         if let Some(index) = self.slicewise(&self.step.out_ty.shape) {
-            self.check(&index)?;
-            self.copy(&index, x, self.cut().inner * self.ty.dtype.size(), to);
-            return Ok(());
+            let any = self.copy(&index, x, self.cut().inner * self.ty.dtype.size(), to);
+            return self.unless_outside(&index, any);
         }
-        let index = self.checked()?;
-        match self.ty.dtype.size() {
-            1 => self.take::<u8>(index, x, to),
-            2 => self.take::<u16>(index, x, to),
-            4 => self.take::<u32>(index, x, to),
-            _ => self.take::<u64>(index, x, to),
-        }
-        Ok(())
+        let any = match self.ty.dtype.size() {
+            1 => self.take::<u8>(x, to),
+            2 => self.take::<u16>(x, to),
+            4 => self.take::<u32>(x, to),
+            _ => self.take::<u64>(x, to),
+        };
+        self.unless_outside(self.positions(), any)
     }
 
-    fn take<T: Pod + Sync>(&self, index: &[i64], x: &[u8], to: &mut [u8]) {
-        let x: &[T] = bytemuck::cast_slice(x);
+    /// Whether an index may be outside of the axis; its element stays as it was.
+    fn take<T: Pod + Sync>(&self, x: &[u8], to: &mut [u8]) -> bool {
+        let (x, size, found): (&[T], _, _) =
+            (bytemuck::cast_slice(x), self.size(), AtomicBool::new(false));
+        if size == 0 {
+            return true;
+        }
         let rows = Rows::new(&self.ty.shape, &self.step.out_ty.shape, self.axis);
         let per_task = rows.len * GRAIN.div_ceil(rows.len.max(1));
         parallel_chunks(self.context, to, per_task * size_of::<T>(), &|task, to| {
-            let index = &index[task * per_task..];
+            let index = &self.positions()[task * per_task..];
             let to: &mut [T] = bytemuck::cast_slice_mut(to);
             let lines = to.chunks_mut(rows.len).zip(index.chunks(rows.len));
             for ((to, index), base) in lines.zip(rows.from(task * per_task / rows.len)) {
-                for ((to, i), j) in to.iter_mut().zip(index).zip(0..) {
-                    *to = x[rows.at(base, *i, j)];
+                let all_inside = match rows.is_along() {
+                    true => pick(&x[base..][..size], index, to),
+                    false => {
+                        to.iter_mut().zip(index).zip(0..).fold(true, |inside, ((to, i), j)| {
+                            let is_inside = (*i as u64) < size as u64;
+                            if is_inside {
+                                *to = x[rows.at(base, *i, j)];
+                            }
+                            inside & is_inside
+                        })
+                    }
+                };
+                if !all_inside {
+                    found.store(true, Relaxed);
                 }
             }
         });
+        found.into_inner()
     }
 
     /// The slice at each index.
     pub(super) fn select(&self, x: &[u8], to: &mut [u8]) -> Result<(), EngineError> {
-        let (cut, index) = (self.cut(), self.checked()?);
-        match (self.ty.dtype.size(), cut.inner) {
-            (4, 1) => self.pick::<u32>(index, x, to),
-            (8, 1) => self.pick::<u64>(index, x, to),
-            (2, 1) => self.pick::<u16>(index, x, to),
-            (size, inner) => self.copy(index, x, inner * size, to),
+        let any = match (self.ty.dtype.size(), self.cut().inner) {
+            (4, 1) => self.pick::<u32>(x, to),
+            (8, 1) => self.pick::<u64>(x, to),
+            (2, 1) => self.pick::<u16>(x, to),
+            (size, inner) => self.copy(self.positions(), x, inner * size, to),
+        };
+        self.unless_outside(self.positions(), any)
+    }
+
+    /// Slices of one element; whether an index may be outside of the axis.
+    fn pick<T: Pod + Sync>(&self, x: &[u8], to: &mut [u8]) -> bool {
+        let (index, size, found) = (self.positions(), self.size(), AtomicBool::new(false));
+        if size == 0 || to.is_empty() {
+            return true;
         }
-        Ok(())
+        let (x, len): (&[T], _) = (bytemuck::cast_slice(x), index.len());
+        // A long index is cut, and short ones go together.
+        let (part, n_lines) = (len.min(GRAIN), (GRAIN / len).max(1));
+        let parts = len.div_ceil(part);
+        let target: &mut [T] = bytemuck::cast_slice_mut(to);
+        if parts == 1 {
+            let bytes = n_lines * len * size_of::<T>();
+            parallel_chunks(self.context, bytemuck::cast_slice_mut(target), bytes, &|task, to| {
+                let to: &mut [T] = bytemuck::cast_slice_mut(to);
+                let lines = to.chunks_mut(len).zip(x[task * n_lines * size..].chunks(size));
+                if !lines.fold(true, |inside, (to, x)| inside & pick(x, index, to)) {
+                    found.store(true, Relaxed);
+                }
+            });
+            return found.into_inner();
+        }
+        for (to, x) in target.chunks_mut(len).zip(x.chunks(size)) {
+            let bytes = part * size_of::<T>();
+            parallel_chunks(self.context, bytemuck::cast_slice_mut(to), bytes, &|task, to| {
+                let to: &mut [T] = bytemuck::cast_slice_mut(to);
+                if !pick(x, &index[task * part..][..to.len()], to) {
+                    found.store(true, Relaxed);
+                }
+            });
+        }
+        found.into_inner()
     }
 
-    /// Slices of one element.
-    fn pick<T: Pod + Sync>(&self, index: &[i64], x: &[u8], to: &mut [u8]) {
-        let (x, n): (&[T], usize) = (bytemuck::cast_slice(x), self.cut().axis);
-        let rows = GRAIN.div_ceil(index.len().max(1));
-        parallel_chunks(self.context, to, rows * index.len() * size_of::<T>(), &|task, to| {
-            let to: &mut [T] = bytemuck::cast_slice_mut(to);
-            for (to, x) in to.chunks_mut(index.len()).zip(x[task * rows * n..].chunks(n)) {
-                to.iter_mut().zip(index).for_each(|(to, i)| *to = x[*i as usize]);
-            }
-        });
-    }
-
-    fn copy(&self, index: &[i64], x: &[u8], slice: usize, to: &mut [u8]) {
+    /// Whether an index may be outside of the axis; its slice stays as it was.
+    fn copy(&self, index: &[i64], x: &[u8], slice: usize, to: &mut [u8]) -> bool {
         if slice == 0 || index.is_empty() {
-            return;
+            // There is nothing that would tell.
+            return true;
         }
-        let (per_task, n) = (((64 << 10) / slice).max(1), self.cut().axis);
+        let (per_task, n) = (((64 << 10) / slice).max(1), self.size());
+        let found = AtomicBool::new(false);
         parallel_chunks(self.context, to, per_task * slice, &|i, chunk| {
             for (row, t) in chunk.chunks_exact_mut(slice).enumerate() {
                 let row = i * per_task + row;
-                let at = (row / index.len() * n + index[row % index.len()] as usize) * slice;
-                copy(&x[at..at + slice], t);
+                let at = index[row % index.len()] as usize;
+                if at < n {
+                    copy(&x[(row / index.len() * n + at) * slice..][..slice], t);
+                } else {
+                    found.store(true, Relaxed);
+                }
             }
         });
+        found.into_inner()
     }
 
     /// Copies what is added to, unless the result lies where it lay.
@@ -185,12 +241,13 @@ impl Indexed<'_> {
         });
     }
 
-    /// The base, with elements or slices of `src` added; without a base, what the result holds.
+    /// The base, with elements or slices of `src` added, or put in place of what was there; without
+    /// a base, what the result holds.
     pub(super) fn add(
         &self,
         base: Option<&[u8]>,
         src: &[u8],
-        slices: bool,
+        (slices, replaces): (bool, bool),
         to: &mut [u8],
     ) -> Result<(), EngineError> {
         let by_slices = if slices { None } else { self.slicewise(&self.step.inputs[1].1.shape) };
@@ -202,7 +259,7 @@ impl Indexed<'_> {
         };
         self.check(&index)?;
         self.copy_base(base, to);
-        let work = Add { of: self, index: &index, src, slices };
+        let work = Add { of: self, index: &index, src, slices, replaces };
         let (kept, free) = (Order::Kept, Order::Free);
         match self.ty.dtype {
             DType::F32 => work.typed(to, kept, -0.0, one_by_one(f32::add)),
@@ -216,6 +273,19 @@ impl Indexed<'_> {
         }
         Ok(())
     }
+}
+
+/// The element at each index of a line. Whether all of them are inside of it; what is to go to the
+/// others stays as it was.
+fn pick<T: Copy>(line: &[T], index: &[i64], to: &mut [T]) -> bool {
+    let mut all_inside = true;
+    for (to, i) in to.iter_mut().zip(index) {
+        match line.get(*i as usize) {
+            Some(element) => *to = *element,
+            None => all_inside = false,
+        }
+    }
+    all_inside
 }
 
 /// Adds elements to as many others.
@@ -291,6 +361,11 @@ impl Rows {
         let last = index.rank() - 1;
         let steps = [of.strides()[axis], strides[last]];
         Rows { sizes, strides, n_dims: last, len: sizes[last], steps }
+    }
+
+    /// Whether a line goes along the axis, so that a place is a base and an index.
+    fn is_along(&self) -> bool {
+        self.steps == [1, 0]
     }
 
     /// The place of the element that line `base` has at column `j` with this index.

@@ -1,28 +1,22 @@
 //! Long loops as jobs: a plan of some rounds, which runs again and again.
 //!
 //! A long loop is not unrolled: its code is that of [`INSTRUCTIONS`] instructions, however many
-//! rounds there are. Loops of fewer instructions than [`KEPT`] are unrolled, since their rounds
-//! then share kernels and what they have in common. `run/rounds` runs a loop.
+//! rounds there are. Shorter loops are unrolled (`kept`). `run/rounds` runs a loop.
 
-use gt_ir::{Graph, Op, OperandType, Scan, Type};
+use gt_ir::{Graph, Op, Scan, Type};
 use smallvec::SmallVec;
 
-use super::plan::{Loop, Output, Part, Plan};
+use super::{
+    kept::is_kept,
+    plan::{Loop, Output, Part, Plan},
+};
 use crate::{error::EngineError, schedule::Routine};
-
-/// The least number of instructions of a loop that is not unrolled.
-const KEPT: usize = 2048;
 
 /// Instructions of a part, about: enough that the time of a part is not that of starting it.
 const INSTRUCTIONS: usize = 512;
 
 /// Alignment of carried values.
 const ALIGN: usize = 64;
-
-/// Whether an op is a loop that stays one.
-pub(super) fn is_kept(op: &Op, _: &[OperandType]) -> bool {
-    matches!(op, Op::Scan(scan) if scan.work() >= KEPT)
-}
 
 /// A routine as a loop, if it is one. `plan` makes the plans of the graphs of its parts.
 pub(super) fn of_routine(

@@ -48,15 +48,18 @@ impl Uses for Wave {
         self.jobs.iter().any(can_fail)
     }
 
-    /// What is added to must not be what is added, or where.
+    /// What is added or put to must not be what is added, or where.
     fn base(&self) -> Option<(BufferId, BufferId)> {
         let [Job::Routine(routine)] = self.jobs.as_slice() else { return None };
-        let (Op::ScatterAdd(_) | Op::IndexAdd(_)) = routine.op else { return None };
+        let (Op::ScatterAdd(_) | Op::IndexAdd(_) | Op::Scatter(_) | Op::IndexCopy(_)) = routine.op
+        else {
+            return None;
+        };
         let ((base, _), rest) = routine.inputs.split_first()?;
         rest.iter().all(|(b, _)| b != base).then_some((*base, routine.out))
     }
 
-    /// Only the job that writes `out` may read `input`.
+    /// Only the job that writes `out` may read `input`, and no other may write a part of `out`.
     fn distance(&self, input: BufferId, out: BufferId) -> Option<usize> {
         if self.base() == Some((input, out)) {
             return Some(0);
@@ -64,6 +67,9 @@ impl Uses for Wave {
         let mut nearest = FAR;
         for job in self.jobs.iter().filter(|job| reads(job, input)) {
             let Job::Tile(tile) = job else { return None };
+            if self.jobs.iter().filter(|job| uses(job).1.contains(&out)).count() > 1 {
+                return None;
+            }
             nearest = nearest.min(distance(tile, input, out)?);
         }
         Some(nearest)

@@ -15,6 +15,7 @@ mod context;
 mod dump;
 mod indexing;
 mod integers;
+mod kept;
 mod loaded;
 mod loops;
 mod matmul;
@@ -194,7 +195,7 @@ impl Engine for Native {
     fn execute(&mut self, op: &Op, args: &[Arg<'_>]) -> Result<Value, EngineError> {
         let compiler = &self.compiler;
         let compile = |graph: &Graph| compiler.instruction(graph);
-        let program = self.cache.program(op, args, &mut self.stats, loops::is_kept, compile)?;
+        let program = self.cache.program(op, args, &mut self.stats, kept::is_kept, compile)?;
         let (inputs, scalars) = cache::split(args);
         let mut values = run::run(&self.context(), program.of::<Loaded>()?, &inputs, &scalars)?;
         values.pop().ok_or_else(|| EngineError::Codegen(format!("{op} has no result")))

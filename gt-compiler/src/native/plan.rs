@@ -36,9 +36,10 @@ pub(super) struct Wave {
     pub(super) jobs: SmallVec<[Job; 1]>,
     /// For each job, what of the user's it is.
     pub(super) sources: SmallVec<[Sources; 1]>,
-    /// Of several tiles: where portions end, among the tasks of all tiles. A thread takes a portion
-    /// at a time, so that small tasks need no thread each.
-    pub(super) portions: SmallVec<[usize; 1]>,
+    /// Of several tiles: the first task of each portion, among the tasks of all tiles, and the task
+    /// behind its last one. A thread takes a portion at a time, so that small tasks need no thread
+    /// each.
+    pub(super) portions: SmallVec<[(usize, usize); 1]>,
 }
 
 /// A job of a wave. All jobs but tiles have a wave of their own.

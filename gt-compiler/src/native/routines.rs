@@ -69,8 +69,10 @@ pub(crate) fn run(
         }
         Op::Gather(axis) => indexed(axis).gather(bytes(0), to)?,
         Op::IndexSelect(axis) => indexed(axis).select(bytes(0), to)?,
-        Op::ScatterAdd(axis) => indexed(axis).add(base(), bytes(2), false, to)?,
-        Op::IndexAdd(axis) => indexed(axis).add(base(), bytes(2), true, to)?,
+        Op::ScatterAdd(axis) => indexed(axis).add(base(), bytes(2), (false, false), to)?,
+        Op::Scatter(axis) => indexed(axis).add(base(), bytes(2), (false, true), to)?,
+        Op::IndexAdd(axis) => indexed(axis).add(base(), bytes(2), (true, false), to)?,
+        Op::IndexCopy(axis) => indexed(axis).add(base(), bytes(2), (true, true), to)?,
         Op::Rand(_) | Op::Randn(_) | Op::Randint(_) => {
             let element = |i: usize| bytemuck::pod_read_unaligned::<u64>(bytes(i));
             let computed = (0..step.inputs.len()).map(element);

@@ -135,8 +135,8 @@ impl Call<'_> {
             })
             .collect();
         self.context.threads.run(wave.portions.len(), &|portion, thread| {
-            let first = portion.checked_sub(1).map_or(0, |before| wave.portions[before]);
-            for i in first..wave.portions[portion] {
+            let (first, end) = wave.portions[portion];
+            for i in first..end {
                 let job = ends.partition_point(|end| *end <= i);
                 let first = ends[job] - tiles[job].n_tasks;
                 let clock = busy.get(job).map(|busy| (busy, Clock::start()));

@@ -165,7 +165,7 @@ impl<'m, 'g> Fuse<'m, 'g> {
             | Action::Reduce(..)
             | Action::MatMul
             | Action::Cat(_)
-            | Action::Pad(_)
+            | Action::Pad
             | Action::Routine
             | Action::Call => return self.load(id, map),
         };
@@ -253,8 +253,13 @@ impl<'m, 'g> Fuse<'m, 'g> {
         self.buffers.push(to);
         let (access, fold) = (kernel.to.clone(), kernel.fold.map(|(op, _)| op));
         self.spec.stores.push(Store { buffer, access, value, fold });
-        let mut piece =
-            KernelPiece { spec: self.spec, buffers: self.buffers, scalars: self.scalars, cut };
+        let mut piece = KernelPiece {
+            spec: self.spec,
+            buffers: self.buffers,
+            scalars: self.scalars,
+            cut,
+            apart: kernel.apart,
+        };
         piece.merge_loops();
         piece
     }

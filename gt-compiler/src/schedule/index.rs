@@ -78,6 +78,14 @@ pub(super) fn through(
         axis.strides.iter_mut().for_each(|s| *s *= step);
         return Some(out);
     }
+    if let Op::Flip(axes) = op {
+        let mut out: Map = map.iter().cloned().collect();
+        for (d, axis) in out.iter_mut().enumerate().filter(|(d, _)| axes.0.contains(*d)) {
+            axis.offset = from.sizes()[d] as i64 - 1 - axis.offset;
+            axis.strides.iter_mut().for_each(|s| *s = -*s);
+        }
+        return Some(out);
+    }
     if let Op::Unfold(window) = op {
         let (elements, counted) = map.split_last()?;
         let mut out: Map = counted.iter().cloned().collect();

@@ -132,7 +132,7 @@ impl<'g> Materialized<'g> {
             Action::Reduce(..)
             | Action::MatMul
             | Action::Cat(_)
-            | Action::Pad(_)
+            | Action::Pad
             | Action::Routine
             | Action::Call => Reach::Load,
             computed @ (Action::Unary(_)
@@ -159,11 +159,17 @@ impl<'g> Materialized<'g> {
         let all: SmallVec<[usize; 8]> = (0..sizes.rank()).collect();
         let (mut at, mut map) = (id, index::along(&all, loops.len()));
         while self.place(at, time).is_none()
+            && !self.is_flip(at)
             && let Some(next) = self.through(at, &map, &loops)
         {
             (at, map) = next;
         }
         (at, map)
+    }
+
+    /// Whether a value is read against the direction of memory, which no library does.
+    fn is_flip(&self, id: NodeId) -> bool {
+        matches!(self.graph.node(id).kind, NodeKind::Op(Op::Flip(_)))
     }
 
     fn is_call(&self, id: NodeId) -> bool {
@@ -199,7 +205,7 @@ impl<'g> Materialized<'g> {
         if let Some(update) = self.updates.get(id) {
             return self.update(id, update);
         }
-        let work = work(self.graph, id);
+        let work = work(self.graph, id, &|id| self.place(id, NOW).is_some());
         let buffer = match work {
             Work::Alias(of) => self.materialize(of)?,
             Work::Kernels(_) | Work::Product(..) | Work::Routine(_) => {

@@ -55,6 +55,8 @@ pub(crate) struct KernelPiece {
     pub(crate) scalars: SmallVec<[ScalarArg; 2]>,
     /// How a long reduction is done in pieces: then its result has one row of partial results each.
     pub(crate) cut: Option<Cut>,
+    /// Whether no piece that is apart, too, stores an element that this one stores.
+    pub(crate) apart: bool,
 }
 
 /// A strided operand of a matrix product: strides of the batch dimensions, rows and columns.

@@ -9,6 +9,7 @@ use smallvec::{SmallVec, smallvec};
 
 use crate::{
     action::{Action, action},
+    cost::is_padded_again,
     kernel::{Access, Binary, Cut, FoldOrder, KernelSpec, Loop, cut, reduction},
 };
 
@@ -38,6 +39,8 @@ pub(super) struct Kernel {
     /// Where an iteration stores.
     pub(super) to: Access,
     pub(super) fold: Option<(Binary, FoldOrder)>,
+    /// Whether no kernel that is apart, too, stores an element that this one stores.
+    pub(super) apart: bool,
 }
 
 impl Kernel {
@@ -54,8 +57,8 @@ impl Kernel {
     }
 }
 
-/// How a node is computed where it has to be in memory.
-pub(super) fn work(graph: &Graph, id: NodeId) -> Work {
+/// How a node is computed where it has to be in memory, if those are there that `is_there` names.
+pub(super) fn work(graph: &Graph, id: NodeId, is_there: &dyn Fn(NodeId) -> bool) -> Work {
     let ty = graph.node(id).ty;
     let NodeKind::Op(op) = graph.node(id).kind else { return pointwise(graph, id) };
     let operands = graph.operands(id);
@@ -64,7 +67,11 @@ pub(super) fn work(graph: &Graph, id: NodeId) -> Work {
         Action::Reduce(combine, reduce) => reduced(graph, combine, &reduce, operands[0], &ty),
         Action::MatMul => product(graph, operands[0], operands[1], &ty),
         Action::Cat(axis) => cat(graph, usize::from(axis.0), &operands, &ty),
-        Action::Pad(pad) => padded(graph, &pad, operands[0], operands[1], &ty),
+        Action::Pad => {
+            let mut kernels = Vec::new();
+            padded(graph, id, access(0, contiguous(&ty)), is_there, &mut kernels);
+            Work::Kernels(kernels)
+        }
         Action::Routine => Work::Routine(op),
         Action::Unary(_)
         | Action::Binary(_)
@@ -94,6 +101,7 @@ fn stored(graph: &Graph, id: NodeId, to: Access) -> Option<Kernel> {
         dtype: ty.dtype,
         to,
         fold: None,
+        apart: true,
     })
 }
 
@@ -116,7 +124,7 @@ fn reduced(graph: &Graph, op: Binary, reduce: &attr::Reduce, x: NodeId, out: &Ty
     let fold = (order.len() > n_kept).then_some((op, fold_order));
     let values = smallvec![(x, loop_of)];
     let (dtype, to) = (out.dtype, access(0, strides));
-    Work::Kernels(vec![Kernel { loops, values, dtype, to, fold }])
+    Work::Kernels(vec![Kernel { loops, values, dtype, to, fold, apart: true }])
 }
 
 fn cat(graph: &Graph, axis: usize, operands: &[NodeId], ty: &Type) -> Work {
@@ -130,23 +138,47 @@ fn cat(graph: &Graph, axis: usize, operands: &[NodeId], ty: &Type) -> Work {
     Work::Kernels(operands.iter().filter_map(part).collect())
 }
 
-/// The padding everywhere, then the operand over it.
-fn padded(graph: &Graph, pad: &attr::Pad, x: NodeId, value: NodeId, ty: &Type) -> Work {
-    if ty.shape.numel() == 0 {
-        return Work::Kernels(Vec::new());
-    }
-    let axis = usize::from(pad.axis);
-    let filler = Kernel {
-        loops: parallel(&[ty.shape.numel()]),
-        values: smallvec![(value, Along::new())],
-        dtype: ty.dtype,
-        to: access(0, [1]),
-        fold: None,
+/// The padding around the operand, and the operand; with padding between its elements the padding
+/// everywhere, then the operand over it. An operand that is padding itself is not made first.
+fn padded(
+    graph: &Graph,
+    id: NodeId,
+    to: Access,
+    is_there: &dyn Fn(NodeId) -> bool,
+    out: &mut Vec<Kernel>,
+) {
+    let NodeKind::Op(Op::Pad(pad)) = graph.node(id).kind else { return };
+    let (ty, operands) = (graph.node(id).ty, graph.operands(id));
+    let (axis, inside) = (usize::from(pad.axis), graph.node(operands[0]).ty.shape);
+    let filler = |from: usize, len: usize, apart: bool| {
+        let mut sizes: SmallVec<[usize; 8]> = SmallVec::from_slice(ty.shape.sizes());
+        sizes[axis] = len;
+        let offset = to.offset + from as i64 * to.strides[axis];
+        let kernel = Kernel {
+            loops: parallel(&sizes),
+            values: smallvec![(operands[1], Along::new())],
+            dtype: ty.dtype,
+            to: Access { offset, strides: to.strides.clone() },
+            fold: None,
+            apart,
+        };
+        Some(kernel).filter(|kernel| kernel.len() > 0)
     };
-    let filler = (pad.lo + pad.hi + pad.interior > 0).then_some(filler);
-    let mut to = access(pad.lo as i64 * ty.shape.strides()[axis] as i64, contiguous(ty));
-    to.strides[axis] *= pad.interior as i64 + 1;
-    Work::Kernels(filler.into_iter().chain(stored(graph, x, to)).collect())
+    match pad.interior {
+        0 => {
+            let (lo, hi) = (pad.lo as usize, pad.hi as usize);
+            out.extend(filler(0, lo, true));
+            out.extend(filler(lo + inside.sizes()[axis], hi, true));
+        }
+        _ => out.extend(filler(0, ty.shape.sizes()[axis], false)),
+    }
+    let mut inner = to;
+    inner.offset += pad.lo as i64 * inner.strides[axis];
+    inner.strides[axis] *= pad.interior as i64 + 1;
+    match is_padded_again(graph, operands[0]) && !is_there(operands[0]) {
+        true => padded(graph, operands[0], inner, is_there, out),
+        false => out.extend(stored(graph, operands[0], inner)),
+    }
 }
 
 fn product(graph: &Graph, a: NodeId, b: NodeId, ty: &Type) -> Work {
@@ -176,6 +208,7 @@ fn vector(graph: &Graph, a: NodeId, b: NodeId, ty: &Type) -> Kernel {
         dtype: ty.dtype,
         to: access(0, contiguous(ty).chain([0])),
         fold: Some((Binary::Add, FoldOrder::Rows)),
+        apart: true,
     }
 }
 

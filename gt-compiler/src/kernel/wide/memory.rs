@@ -156,6 +156,11 @@ impl Emitter<'_> {
         if rest == Some(Rest::First(0)) {
             return Ok(Source::Wide(0));
         }
+        if stride == -(size as i64)
+            && let Some(value) = self.load_reversed(dtype, mem, rest)
+        {
+            return Ok(value);
+        }
         if stride != size as i64 {
             if let Some((n, stride)) = self.one_by_one(dtype, stride, mem, rest) {
                 return Ok(self.loading(Op::LoadApart { n, stride, wide }, mem, None));
@@ -168,6 +173,29 @@ impl Emitter<'_> {
         }
         let mask = rest.map(|rest| self.mask(rest));
         Ok(self.loading(Op::Load(width(dtype)), mem, mask))
+    }
+
+    /// The lanes from an address backwards, as they lie in memory and then turned around; `None`
+    /// where not all of them count and a mask cannot say so.
+    fn load_reversed(&mut self, dtype: DType, mem: Mem, rest: Option<Rest>) -> Option<Source> {
+        let (size, words) = (dtype.size(), dtype.size().div_ceil(4));
+        let n = self.f.vectors.lanes() / words;
+        let mask = match (rest, size, self.f.vectors) {
+            (None, ..) => None,
+            (Some(Rest::First(first)), 1 | 2, Vectors::Zmm) => {
+                let others = self.mask(Rest::First(n - first));
+                Some(self.f.make_in(Class::Mask, Op::MaskNot, &[Source::Reg(others)]))
+            }
+            (Some(_), ..) => return None,
+        };
+        let disp = mem.disp.checked_sub(((n - 1) * size) as i32)?;
+        let mut value = self.loading(Op::Load(width(dtype)), Mem { disp, ..mem }, mask);
+        let mut distance = words;
+        while distance < self.f.vectors.lanes() {
+            value = self.f.exchanged(value, distance);
+            distance *= 2;
+        }
+        Some(value)
     }
 
     /// How many lanes are moved one by one and how far apart they are, if their number is known.

@@ -43,6 +43,8 @@ pub(super) struct Add<'a> {
     pub(super) src: &'a [u8],
     /// Whether an index is of whole slices.
     pub(super) slices: bool,
+    /// Whether what was at the positions goes: those of one position are added up all the same.
+    pub(super) replaces: bool,
 }
 
 /// What one task adds: the slices of these outer positions, at these rows, and of them these
@@ -65,6 +67,13 @@ impl Add<'_> {
             (bytemuck::cast_slice(self.src), bytemuck::cast_slice_mut(to));
         if src.is_empty() {
             return;
+        }
+        if self.replaces {
+            let clear = |to: &mut [T], _: &[T]| to.fill(nothing);
+            match self.slices {
+                true => self.slices(src, to, &clear),
+                false => self.elements(src, to, &clear),
+            }
         }
         if !self.slices {
             return self.elements(src, to, &add);
@@ -177,6 +186,12 @@ impl Add<'_> {
         let (slab, from) = (cut.axis * cut.inner, n * cut.inner);
         let target = Target(to.as_mut_ptr().cast());
         let one = |src: &[T], slab: usize, part: &Part| {
+            if cut.inner == 1 && part.rows.len() == cut.axis {
+                let line = target.address().cast::<T>().wrapping_add(slab);
+                // SAFETY: as below, of all rows of this outer position.
+                let line = unsafe { std::slice::from_raw_parts_mut(line, cut.axis) };
+                return along(line, self.index, src, add);
+            }
             for (row, &i) in src.chunks_exact(cut.inner).zip(self.index) {
                 if !part.rows.contains(&(i as usize)) {
                     continue;
@@ -210,6 +225,16 @@ impl Add<'_> {
         let lines = |lines: Range<usize>, columns: Range<usize>| {
             for (row, base) in lines.clone().zip(rows.from(lines.start)) {
                 let first = row * rows.len;
+                if rows.is_along() {
+                    let line = target.address().cast::<T>().wrapping_add(base);
+                    // SAFETY: the line is inside the value. No other task has its outer position,
+                    // or there is one task.
+                    let line =
+                        unsafe { std::slice::from_raw_parts_mut(line, ty.shape.sizes()[*axis]) };
+                    let range = first + columns.start..first + columns.end;
+                    along(line, &self.index[range.clone()], &src[range], add);
+                    continue;
+                }
                 for j in columns.clone() {
                     let at = rows.at(base, self.index[first + j], j);
                     let to = target.address().cast::<T>().wrapping_add(at);
@@ -240,5 +265,12 @@ impl Add<'_> {
                 false => lines(0..n_lines, part(columns)),
             }
         });
+    }
+}
+
+/// Adds each element at its index in a line.
+fn along<T>(line: &mut [T], index: &[i64], src: &[T], add: &impl Fn(&mut [T], &[T])) {
+    for (i, s) in index.iter().zip(src) {
+        add(std::slice::from_mut(&mut line[*i as usize]), std::slice::from_ref(s));
     }
 }

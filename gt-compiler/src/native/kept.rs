@@ -1,0 +1,29 @@
+//! The derived ops that a program keeps, because it does better than what they stand for.
+//!
+//! A long loop is a job (`loops`); a shorter one is unrolled, since its rounds then share kernels
+//! and what they have in common. Values that are put at positions are a routine, which writes where
+//! the base lies. A flip is a view, which kernels read against the direction of memory.
+
+use gt_ir::{DType, Op, OperandType};
+
+/// The least number of instructions of a loop that is not unrolled.
+const LONG: usize = 2048;
+
+/// Whether an op with these operands stays as it is.
+pub(super) fn is_kept(op: &Op, ins: &[OperandType]) -> bool {
+    if let Op::Scan(scan) = op {
+        return scan.work() >= LONG;
+    }
+    matches!(op, Op::Flip(_))
+        || matches!(op, Op::Scatter(_) | Op::IndexCopy(_)) && is_put_plainly(ins)
+}
+
+/// Whether values are put into values of their dtype, by positions as routines have them. Those of
+/// `bool` that meet are added up as bytes, which is another sum.
+fn is_put_plainly(ins: &[OperandType]) -> bool {
+    let [OperandType::Tensor(base), OperandType::Tensor(index), OperandType::Tensor(src)] = ins
+    else {
+        return false;
+    };
+    base.dtype != DType::Bool && src.dtype == base.dtype && index.dtype == DType::I64
+}
