@@ -82,20 +82,37 @@ struct Slot {
 struct Job<'a> {
     task: &'a (dyn Fn(usize, usize) + Sync),
     n_tasks: usize,
-    next: AtomicUsize,
+    /// The next task of each part.
+    parts: [Part; PARTS],
     /// The number of threads that may work on it, and of helpers that came.
     width: usize,
     joined: AtomicUsize,
 }
 
+/// Parts of a job at most. Further threads begin with a part that is another's, too.
+const PARTS: usize = 16;
+
+/// A part of the tasks of a job, apart in memory because threads take tasks from it.
+#[derive(Default)]
+#[repr(align(64))]
+struct Part {
+    next: AtomicUsize,
+}
+
 impl Job<'_> {
+    /// Each thread takes the tasks of its own part first, and then those that are left of others.
+    /// So an equal job finds what a thread wrote or read before in that thread's cache.
     fn work(&self, thread: usize) {
-        loop {
-            let i = self.next.fetch_add(1, SeqCst);
-            if i >= self.n_tasks {
-                return;
+        let n_parts = self.width.min(PARTS);
+        let first = |part: usize| part * self.n_tasks / n_parts;
+        for part in (thread..thread + n_parts).map(|part| part % n_parts) {
+            let (next, end) = (&self.parts[part].next, first(part + 1) - first(part));
+            while next.load(Relaxed) < end {
+                let i = next.fetch_add(1, SeqCst);
+                if i < end {
+                    (self.task)(first(part) + i, thread);
+                }
             }
-            (self.task)(i, thread);
         }
     }
 
@@ -175,8 +192,7 @@ impl Threads {
         let Some(slot) = slot.filter(|_| n_tasks > 1 && width > 1) else {
             return (0..n_tasks).for_each(|i| task(i, 0));
         };
-        let (next, joined) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        let job = Job { task, n_tasks, next, width, joined };
+        let job = Job { task, n_tasks, parts: Default::default(), width, joined: 0.into() };
         let _open = Open { slot };
         slot.job.store(ptr::from_ref(&job).cast_mut().cast(), SeqCst);
         let wanted = shared.wanted(n_tasks, self.crew.helpers.len());

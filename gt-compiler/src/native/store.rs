@@ -3,8 +3,8 @@
 //! Content-addressed: a file is named by a hash of what the program was made from and for, and
 //! holds that key, which is compared. Files appear whole (written beside, then renamed), so any
 //! number of processes may share the folder; one that is damaged is removed with a warning.
-//! Bounded: when the folder holds more than about [`LIMIT`] bytes, the files used least recently
-//! go, and what killed writers left unfinished goes after an hour.
+//! Bounded: when the folder holds more than about [`LIMIT`] bytes or [`MOST`] files, the files used
+//! least recently go, and what killed writers left unfinished goes after an hour.
 //! Nothing here fails a compilation. Only a folder that belongs to this user and that nobody else
 //! may write is used, since its files are run.
 
@@ -28,6 +28,12 @@ use crate::error::ArtifactError;
 
 /// Bytes the folder may hold.
 const LIMIT: u64 = 256 << 20;
+/// Files the folder may hold: to look at them takes a thread some 5 us each.
+const MOST: usize = 8 << 10;
+/// The file whose age says when the folder was last pruned.
+const PRUNED: &str = "pruned";
+/// How long processes that begin leave a folder that was pruned alone.
+const UNTOUCHED: Duration = Duration::from_hours(1);
 /// The most programs that wait to be written.
 const MAX_UNWRITTEN: usize = 1 << 10;
 /// The environment variable that names the folder; `off` for none.
@@ -74,7 +80,7 @@ impl Store {
         let (writer, jobs) = sync_channel::<(PathBuf, Vec<u8>)>(MAX_UNWRITTEN);
         let own = folder.clone();
         let write = move || {
-            let mut unpruned = u64::MAX;
+            let mut unpruned = if is_due(&own) { u64::MAX } else { 0 };
             for (path, bytes) in jobs {
                 if write_whole(&path, &bytes).is_err() {
                     continue;
@@ -218,9 +224,17 @@ pub(crate) fn touch(path: &Path) {
 /// The age from which on a file that a writer left unfinished is removed.
 const UNFINISHED: Duration = Duration::from_hours(1);
 
+/// Whether a folder has not been pruned for a while.
+fn is_due(folder: &Path) -> bool {
+    let pruned = fs::metadata(folder.join(PRUNED)).and_then(|is| is.modified());
+    let age = |time| SystemTime::now().duration_since(time).unwrap_or_default();
+    pruned.map_or(true, |time| age(time) >= UNTOUCHED)
+}
+
 /// Removes the files that killed writers left unfinished, and the files used least recently until
-/// the folder is within three quarters of its limit.
+/// the folder is within three quarters of its limits.
 pub(crate) fn prune(folder: &Path) {
+    let _ = fs::write(folder.join(PRUNED), []); // without it the folder is pruned more often
     let Ok(entries) = fs::read_dir(folder) else { return };
     let mut files: Vec<(SystemTime, PathBuf, u64)> = entries
         .flatten()
@@ -234,17 +248,17 @@ pub(crate) fn prune(folder: &Path) {
         let left = path.extension().is_some_and(|kind| kind == "tmp") && age >= UNFINISHED;
         !left || fs::remove_file(path).is_err()
     });
-    let mut total: u64 = files.iter().map(|f| f.2).sum();
-    if total <= LIMIT {
+    let (mut total, mut n): (u64, _) = (files.iter().map(|f| f.2).sum(), files.len());
+    if total <= LIMIT && n <= MOST {
         return;
     }
     files.sort();
     for (_, path, len) in files {
-        if total <= LIMIT / 4 * 3 {
+        if total <= LIMIT / 4 * 3 && n <= MOST / 4 * 3 {
             return;
         }
         if fs::remove_file(path).is_ok() {
-            total -= len;
+            (total, n) = (total - len, n - 1);
         }
     }
 }
