@@ -67,7 +67,7 @@ impl Uses for Wave {
         let mut nearest = FAR;
         for job in self.jobs.iter().filter(|job| reads(job, input)) {
             let Job::Tile(tile) = job else { return None };
-            if self.jobs.iter().filter(|job| uses(job).1.contains(&out)).count() > 1 {
+            if self.jobs.iter().filter(|job| writes(job, out)).nth(1).is_some() {
                 return None;
             }
             nearest = nearest.min(distance(tile, input, out)?);
@@ -154,6 +154,19 @@ fn reads(job: &Job, buffer: BufferId) -> bool {
         Job::Tile(tile) => tile.stages.iter().any(|stage| stage_reads(stage, buffer)),
         Job::Chunked(_) | Job::MatMul(_) | Job::Fold(_) | Job::Routine(_) | Job::Loop(_) => {
             uses(job).0.contains(&buffer)
+        }
+    }
+}
+
+/// As [`reads`].
+fn writes(job: &Job, buffer: BufferId) -> bool {
+    match job {
+        Job::Tile(tile) => {
+            tile.copies.iter().any(|copy| copy.to == buffer)
+                || tile.stages.iter().any(|stage| stage_writes(stage, buffer))
+        }
+        Job::Chunked(_) | Job::MatMul(_) | Job::Fold(_) | Job::Routine(_) | Job::Loop(_) => {
+            uses(job).1.contains(&buffer)
         }
     }
 }
