@@ -87,6 +87,7 @@ impl Store {
                 }
                 unpruned = unpruned.saturating_add(bytes.len() as u64);
                 if unpruned >= LIMIT / 8 {
+                    let _ = fs::write(own.join(PRUNED), []); // without it, the next process prunes
                     prune(&own);
                     unpruned = 0;
                 }
@@ -234,7 +235,6 @@ fn is_due(folder: &Path) -> bool {
 /// Removes the files that killed writers left unfinished, and the files used least recently until
 /// the folder is within three quarters of its limits.
 pub(crate) fn prune(folder: &Path) {
-    let _ = fs::write(folder.join(PRUNED), []); // without it the folder is pruned more often
     let Ok(entries) = fs::read_dir(folder) else { return };
     let mut files: Vec<(SystemTime, PathBuf, u64)> = entries
         .flatten()
