@@ -13,7 +13,7 @@ use std::{
 };
 
 use bytemuck::Pod;
-use gt_ir::{DType, MAX_RANK, Shape, Type};
+use gt_ir::{DType, MAX_RANK, Op, Shape, Type, attr::Axis};
 use half::{bf16, f16};
 use pulp::{Arch, NullaryFnOnce};
 
@@ -74,13 +74,19 @@ impl Indexed<'_> {
     }
 
     /// An error that names the first index outside of the axis, if there is one and may be `any`.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "all other ops are called what they are")]
     fn unless_outside(&self, index: &[i64], any: bool) -> Result<(), EngineError> {
         let size = self.size();
         match index.iter().find(|i| any && **i as u64 >= size as u64) {
             None => Ok(()),
             Some(&index) => {
-                let op = self.step.op.to_string();
-                Err(EngineError::Index { op, index, axis: self.axis, size })
+                // As engines that expand them say it.
+                let (op, axis) = match self.step.op {
+                    Op::Scatter(axis) => (Op::ScatterAdd(axis), self.axis),
+                    Op::IndexCopy(_) => (Op::IndexAdd(Axis(0)), 0),
+                    op => (op, self.axis),
+                };
+                Err(EngineError::Index { op: op.to_string(), index, axis, size })
             }
         }
     }
