@@ -153,8 +153,8 @@ pub(crate) fn assign_grad(cx: &mut Vjp<'_>) -> Out {
     Ok(smallvec![gx, gv])
 }
 
-/// A dtype that can be added into, for a value that is only moved. In bytes, 256 values of `true` at
-/// one place would be `false`.
+/// A dtype that can be added into, for a value that is only moved. In bytes, 256 values of `true`
+/// at one place would be `false`.
 fn addable(dtype: DType) -> DType {
     if dtype == DType::Bool { DType::I32 } else { dtype }
 }
