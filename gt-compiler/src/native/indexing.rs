@@ -73,11 +73,15 @@ impl Indexed<'_> {
         self.unless_outside(index, found.into_inner())
     }
 
-    /// An error that names the first index outside of the axis, if there is one and may be `any`.
+    /// An error that names the first index outside of the axis, if there is one. The index is
+    /// looked at if `any` may be outside.
     #[expect(clippy::wildcard_enum_match_arm, reason = "all other ops are called what they are")]
     fn unless_outside(&self, index: &[i64], any: bool) -> Result<(), EngineError> {
+        if !any {
+            return Ok(());
+        }
         let size = self.size();
-        match index.iter().find(|i| any && **i as u64 >= size as u64) {
+        match index.iter().find(|i| **i as u64 >= size as u64) {
             None => Ok(()),
             Some(&index) => {
                 // As engines that expand them say it.

@@ -18,8 +18,8 @@ pub(super) fn is_kept(op: &Op, ins: &[OperandType]) -> bool {
         || matches!(op, Op::Scatter(_) | Op::IndexCopy(_)) && is_put_plainly(ins)
 }
 
-/// Whether values are put into values of their dtype, by positions as routines have them. Those of
-/// `bool` that meet are added up as bytes, which is another sum.
+/// Whether values are put into values of their dtype, by positions as routines have them. (`bool`
+/// is left to sums of `i32`, which are not zero where `true` is among what meets.)
 fn is_put_plainly(ins: &[OperandType]) -> bool {
     let [OperandType::Tensor(base), OperandType::Tensor(index), OperandType::Tensor(src)] = ins
     else {
