@@ -1,14 +1,15 @@
-//! Functions of values that an op carries as its attribute: the bodies of loops.
+//! Functions of values that an op carries as its attribute: the bodies of loops and of choices.
 //!
 //! A body is a list of instructions on arguments, on each other's results and on literals. It has
 //! no types: those follow from the arguments of a call.
 //!
-//! `scan` is the attribute of a loop, `text` the text form of a body.
+//! `scan` is the attribute of a loop, `cond` that of a choice, `text` the text form of a body.
 //!
 //! Guarantees: equal bodies are one in memory, so that an op that carries one can be copied; a body
 //! holds no instruction that no result needs, and no names of dimensions, so that it has one
 //! spelling; the table of bodies is bounded. Hashes go by the text, and are those of every process.
 
+mod cond;
 mod scan;
 mod text;
 
@@ -32,7 +33,10 @@ use crate::{
     shape::Type,
 };
 
+pub use cond::Cond;
 pub use scan::{MAX_WORK, Scan};
+
+pub use crate::rules::lines::places;
 
 /// The most instructions of all bodies that one process keeps, their operands counted like them.
 pub const MAX_KEPT: usize = 1 << 20;
@@ -140,7 +144,8 @@ impl Body {
         let n = lines.len();
         if n > MAX_KEPT - table.kept {
             return Err(OpError::new(format!(
-                "more than {MAX_KEPT} instructions and operands in the loop bodies of this process"
+                "more than {MAX_KEPT} instructions and operands in the bodies of this process's \
+                 loops and choices"
             ))
             .hint("pass numbers that change as tensors, so that one body serves for all of them"));
         }
@@ -323,6 +328,15 @@ mod tests {
             let body: Body = text.parse().unwrap();
             assert_eq!(body.to_string(), text);
             assert_eq!(Ok(body), text.parse());
+        }
+        for text in ["cond[f32|a0|else|a1]", "cond[bool|gt(a0,a1)|v0|else|lt(a1,a0)|v0]"] {
+            let op: Op = text.parse().unwrap();
+            assert_eq!(op.to_string(), text);
+            let inner = format!("{text}(a0,a1)|v0");
+            assert_eq!(inner.parse::<Body>().unwrap().to_string(), inner);
+        }
+        for bad in ["f32|a0", "f32|else|a0", "f32|a0|else", "f32|a0|a0", "f32|a0|else|a0|else|a0"] {
+            assert!(format!("cond[{bad}]").parse::<Op>().is_err(), "{bad}");
         }
         for bad in
             ["mul(a0,a1)|a0", "mul(a0,v0)|v0", "a00", "exp(a0|v0", "exp(a0)", "x(a0)|v0", "|"]

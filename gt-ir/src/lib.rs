@@ -42,7 +42,7 @@ pub mod text;
 pub mod units;
 pub mod verify;
 
-pub use body::{Body, Builder, Scan};
+pub use body::{Body, Builder, Cond, Scan};
 pub use data::{Element, HostTensor};
 pub use dtype::DType;
 pub use emit::Emit;

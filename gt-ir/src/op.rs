@@ -15,7 +15,7 @@ use crate::{
         Eigen, Extent, Fold, Groups, Order, Pad, Perm, Pool, Reduce, ReduceOne, Slice, Spectrum,
         Swap, Trailing, Triangle, Window,
     },
-    body::Scan,
+    body::{Cond, Scan},
     dtype::DType,
     emit::Emit,
     error::OpError,
@@ -24,8 +24,8 @@ use crate::{
     intern::fnv,
     operand::ValueId,
     rules::{
-        activation, attention, bits, derive, elementary, fold, grad as g, infer as ty, loops,
-        matrices, normal, part, pool, scan, shard as sh, statistic, window,
+        activation, attention, bits, branches, derive, elementary, fold, grad as g, infer as ty,
+        loops, matrices, normal, part, pool, scan, shard as sh, statistic, window,
     },
     shape::{Shape, Type},
 };
@@ -678,6 +678,12 @@ derived {
     /// values that are carried on, then a slice of each result that is stacked. The result of the
     /// op is a line of the elements of all carried and all stacked results of one dtype.
     "scan"        = Scan(Scan),  Gather,    Variadic,   loops::infer,   Rule(loops::scan_grad), Derived(loops::unroll) => Keeps;
+    /// A choice between two functions of the same arguments: `cond condition, arguments..`, as
+    /// `lax.cond` of JAX. The condition is one `bool`. Engines may compute both functions, and an
+    /// index outside of its axis is then an error in either. The gradient is a choice, too: what the
+    /// other function has for a gradient, such as NaN, does not matter. The result of the op is a
+    /// line of the elements of all results of one dtype.
+    "cond"        = Cond(Cond),  Gather,    Variadic,   branches::infer, Rule(branches::grad), Derived(branches::both) => Keeps;
 }
 }
 
@@ -714,11 +720,12 @@ impl Op {
         self.spec().name
     }
 
-    /// The number of instructions that it stands for: those of all rounds of a loop, and 1 for any
-    /// other op.
+    /// The number of instructions that it stands for: those of all rounds of a loop and of both
+    /// functions of a choice, and 1 for any other op.
     pub fn work(&self) -> usize {
         match self {
             Op::Scan(scan) => scan.work(),
+            Op::Cond(cond) => cond.work(),
             _ => 1,
         }
     }
@@ -807,7 +814,7 @@ mod tests {
         let without = OpKind::ALL.iter().copied().filter(without);
         assert!(without.clone().all(|kind| !kind.is_primitive()));
         let names: Vec<&str> = without.map(OpKind::name).collect();
-        assert_eq!(names, ["dropout", "index_copy", "scatter", "scan"]);
+        assert_eq!(names, ["dropout", "index_copy", "scatter", "scan", "cond"]);
     }
 
     #[test]

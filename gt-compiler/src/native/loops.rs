@@ -3,7 +3,7 @@
 //! A long loop is not unrolled: its code is that of [`INSTRUCTIONS`] instructions, however many
 //! rounds there are. Shorter loops are unrolled (`kept`). `run/rounds` runs a loop.
 
-use gt_ir::{Graph, Op, Scan, Type};
+use gt_ir::{Graph, Op, Scan, Type, body::places};
 use smallvec::SmallVec;
 
 use super::{
@@ -61,7 +61,7 @@ fn outputs(scan: &Scan, operands: &[Type]) -> Result<SmallVec<[Output; 4]>, Engi
     let results = scan.results(operands)?;
     let size = scan.dtype.size();
     let (mut outputs, mut end) = (SmallVec::new(), 0);
-    for (i, (ty, at)) in results.iter().zip(scan.places(&results)).enumerate() {
+    for (i, (ty, at)) in results.iter().zip(places(scan.dtype, &results)).enumerate() {
         let at = at.map(|element| element as usize * size);
         if scan.carried().contains(&i) {
             outputs.push(Output::Carried { bytes: ty.bytes(), at: end, end: at });

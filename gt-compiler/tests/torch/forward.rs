@@ -12,10 +12,10 @@ use tch::{Device, Kind, Tensor};
 
 use crate::{own::own, sweeps};
 
-/// Random numbers have bits of GT's own, and are judged by their moments. libtorch has no loops:
-/// they are judged by their rounds, one after the other (`gt-lang/src/control/tests.rs`).
-pub(crate) const UNJUDGED: [OpKind; 4] =
-    [OpKind::Rand, OpKind::Randn, OpKind::Randint, OpKind::Scan];
+/// Random numbers have bits of GT's own, and are judged by their moments. libtorch has no loops and
+/// choices: they are judged by Rust's own (`gt-lang/src/control/tests`).
+pub(crate) const UNJUDGED: [OpKind; 5] =
+    [OpKind::Rand, OpKind::Randn, OpKind::Randint, OpKind::Scan, OpKind::Cond];
 
 /// Calls `f` with every instruction of so many random tapes and its operands.
 pub(crate) fn instructions(

@@ -158,8 +158,8 @@ pub(crate) fn own(
             }
             x.f_scatter(axis, &index(y)?, &tensors[2])?
         }
-        // Loops are no operators there.
-        Op::Scan(_) => return Ok(None),
+        // Loops and choices are no operators there.
+        Op::Scan(_) | Op::Cond(_) => return Ok(None),
         _ => return Ok(None),
     }))
 }

@@ -169,7 +169,8 @@ pub(crate) fn own(op: &Op, args: &[Arg<'_>]) -> Result<Option<Tensor>, TchError>
         | Op::SliceAssign(_)
         | Op::IndexCopy(_)
         | Op::Scatter(_)
-        | Op::Scan(_) => {
+        | Op::Scan(_)
+        | Op::Cond(_) => {
             return later::own(op, args, &tensors, ty);
         }
         Op::Cholesky

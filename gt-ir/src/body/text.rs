@@ -11,6 +11,9 @@ use smallvec::SmallVec;
 use super::{Body, Lines, MAX_KEPT, Step, Term};
 use crate::{attr::print_list, error::OpError, operand::MAX_OPERANDS};
 
+/// What stands between the bodies of a choice.
+pub(super) const ELSE: &str = "else";
+
 /// The deepest brackets of a text that is read.
 const MAX_DEPTH: usize = 16;
 
@@ -56,6 +59,18 @@ fn lines(s: &str) -> Option<Lines> {
     }
     let results: Vec<Term> = terms(rest, steps.len())?.into_iter().collect();
     Some(Lines { steps, results })
+}
+
+/// The texts of the two bodies of a choice.
+pub(super) fn halves(s: &str) -> Option<(&str, &str)> {
+    let mut start = 0;
+    while let Some(end) = outside(&s[start..], '|')? {
+        if &s[start..start + end] == ELSE {
+            return Some((s[..start].strip_suffix('|')?, &s[start + end + 1..]));
+        }
+        start += end + 1;
+    }
+    None
 }
 
 fn step(s: &str, n_before: usize) -> Option<Step> {

@@ -5,7 +5,7 @@ use crate::{
     body::Scan,
     error::OpError,
     operand::{Operand, ValueId},
-    rules::loops,
+    rules::{lines, loops},
     shape::{Dim, Shape, Type},
 };
 
@@ -36,7 +36,7 @@ impl Scan {
             let mut outputs: Vec<ValueId> = carried.iter().map(value).collect::<Result<_, _>>()?;
             for slices in stacked {
                 if slices.first().is_some_and(|slice| e.ty(*slice).dtype == part.dtype) {
-                    outputs.push(loops::joined(e, part.dtype, &slices)?);
+                    outputs.push(lines::joined(e, part.dtype, &slices)?);
                 }
             }
             Ok(outputs)

@@ -6,16 +6,15 @@
 
 use smallvec::SmallVec;
 
-use super::{derive::misplaced, grad::Out, infer::Result};
+use super::{derive::misplaced, grad::Out, infer::Result, lines};
 use crate::{
-    attr::{Axis, Slice},
+    attr::Slice,
     body::{Body, Builder, MAX_WORK, Scan},
-    dtype::DType,
     emit::{Build, Emit, Emitted},
     error::OpError,
     grad::{Grads, Vjp, back_through},
     op::Op,
-    operand::{MAX_OPERANDS, Operand, OperandType, ValueId},
+    operand::{Operand, OperandType, ValueId},
     shape::{Dim, Shape, Type},
 };
 
@@ -91,35 +90,13 @@ impl Scan {
             ))),
         }
     }
-
-    /// Where each of these results begins in the result of the op; `None` for those of another
-    /// dtype.
-    pub fn places(&self, results: &[Type]) -> Vec<Option<u64>> {
-        let mut next = 0;
-        let place = |ty: &Type| {
-            (ty.dtype == self.dtype).then(|| {
-                next += ty.shape.numel() as u64;
-                next - ty.shape.numel() as u64
-            })
-        };
-        results.iter().map(place).collect()
-    }
 }
 
 /// A line of the elements of all results of the dtype.
 pub(crate) fn infer(op: &Op, ins: &[OperandType]) -> Result<Type> {
     let Op::Scan(scan) = op else { return Err(misplaced(op)) };
-    let types = ins.iter().enumerate().map(|(i, ty)| match ty {
-        OperandType::Tensor(ty) => Ok(*ty),
-        OperandType::Scalar(scalar) => {
-            Err(OpError::new(format!("scan: operand {i} is the literal {scalar}, not a tensor")))
-        }
-    });
-    let types: Vec<Type> = types.collect::<Result<_>>()?;
-    let given = scan.results(&types)?.into_iter().filter(|ty| ty.dtype == scan.dtype);
-    let total = given.map(|ty| ty.shape.numel()).try_fold(0, usize::checked_add);
-    let total = total.ok_or_else(|| OpError::new("scan: the results have too many elements"))?;
-    Ok(Type::new(scan.dtype, Shape::new(&[total])?))
+    let results = scan.results(&lines::tensors(op, ins)?)?;
+    lines::ty(op, scan.dtype, &results)
 }
 
 /// The rounds one after the other.
@@ -128,7 +105,7 @@ pub(crate) fn unroll(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
     let Rounds { carried, stacked } = rounds(e, scan, ins)?;
     let all: Vec<ValueId> =
         carried.iter().filter_map(id).chain(stacked.into_iter().flatten()).collect();
-    joined(e, scan.dtype, &all)
+    lines::joined(e, scan.dtype, &all)
 }
 
 /// The values that rounds give.
@@ -171,27 +148,6 @@ fn slice_of(e: &mut dyn Emit, x: ValueId, i: u64) -> Emitted {
     e.reshape(slice, Shape::collect(shape.dims().skip(1))?)
 }
 
-/// The elements of all values of a dtype, in a line.
-pub(crate) fn joined(e: &mut dyn Emit, dtype: DType, values: &[ValueId]) -> Emitted {
-    let mut lines: Vec<Operand> = Vec::new();
-    for value in values {
-        let ty = e.ty(*value);
-        if ty.dtype == dtype && ty.shape.numel() > 0 {
-            lines.push(e.reshape(*value, Shape::new(&[ty.shape.numel()])?)?.into());
-        }
-    }
-    while lines.len() > 1 {
-        let some = lines.chunks(MAX_OPERANDS);
-        lines = some
-            .map(|some| e.emit(Op::Cat(Axis(0)), some).map(Operand::from))
-            .collect::<Result<_>>()?;
-    }
-    match lines.first() {
-        Some(Operand::Value(line)) => Ok(*line),
-        _ => e.full(Type::new(dtype, Shape::new(&[0])?), 0),
-    }
-}
-
 /// All results of a loop on these operands: one instruction for each dtype that they have, of those
 /// that are wanted.
 fn emitted(
@@ -202,28 +158,7 @@ fn emitted(
 ) -> Result<Vec<Option<ValueId>>> {
     let types: Vec<Type> = operands.iter().map(|value| e.ty(*value)).collect();
     let results = scan.results(&types)?;
-    let inputs: Vec<Operand> = operands.iter().map(|value| (*value).into()).collect();
-    let mut found = vec![None; results.len()];
-    for dtype in DType::ALL {
-        let given = |i: &usize| results[*i].dtype == dtype && wanted(*i);
-        if !(0..results.len()).any(|i| given(&i)) {
-            continue;
-        }
-        let scan = Scan { dtype, ..scan };
-        let line = e.emit(Op::Scan(scan), &inputs)?;
-        let places = scan.places(&results);
-        for i in (0..results.len()).filter(given) {
-            found[i] = places[i].map(|at| part(e, line, at, results[i].shape)).transpose()?;
-        }
-    }
-    Ok(found)
-}
-
-/// A value that lies in a line from an element on.
-fn part(e: &mut dyn Emit, line: ValueId, start: u64, shape: Shape) -> Emitted {
-    let stop = start + shape.numel() as u64;
-    let part = e.slice(line, Slice { axis: 0, start, stop, step: 1 })?;
-    e.reshape(part, shape)
+    lines::emitted(e, |dtype| Op::Scan(Scan { dtype, ..scan }), operands, &results, wanted)
 }
 
 /// The operands of a loop that is walked backwards, by what they are to the loop itself.
@@ -243,11 +178,8 @@ pub(crate) fn scan_grad(cx: &mut Vjp<'_>) -> Out {
         (0..cx.inputs.len()).map(|i| cx.tensor(i)).collect::<Result<_>>()?;
     let types: Vec<Type> = operands.iter().map(|value| cx.e.ty(*value)).collect();
     let results = scan.results(&types)?;
-    let places = scan.places(&results);
     let grad = cx.grad;
-    let grads = places.iter().zip(&results);
-    let grads = grads.map(|(at, ty)| at.map(|at| part(cx.e, grad, at, ty.shape)).transpose());
-    let grads = grads.collect::<Result<_>>()?;
+    let grads = lines::gradients(cx.e, grad, &results)?;
     let is_carried = |i: usize| scan.carried().contains(&i) && types[i].dtype.is_float();
     let wanted = (0..types.len()).map(|i| is_carried(i) || cx.wants(i)).collect();
     let given = Walk { scan, operands, types, wanted, grads }.gradients(cx.e)?;
@@ -332,7 +264,7 @@ impl Walk {
         let mut results = Vec::new();
         let mut sums = gathered[self.wanted(self.scan.carried()).count()..].iter();
         for i in self.wanted(self.scan.carried()) {
-            results.push(given(&mut e, found[i], own[i])?.into());
+            results.push(lines::given(&mut e, found[i], own[i])?.into());
         }
         for i in self.wanted(self.same()) {
             let sum = *sums.next().ok_or_else(|| OpError::new("scan: a sum is missing"))?;
@@ -342,7 +274,7 @@ impl Walk {
             });
         }
         for i in self.wanted(self.scan.scanned()) {
-            results.push(given(&mut e, found[i], own[i])?.into());
+            results.push(lines::given(&mut e, found[i], own[i])?.into());
         }
         e.body(&results)
     }
@@ -357,14 +289,5 @@ fn id(operand: &Operand) -> Option<ValueId> {
     match operand {
         Operand::Value(value) => Some(*value),
         Operand::Scalar(_) => None,
-    }
-}
-
-/// The gradient of a value, or zeros of its type.
-fn given(e: &mut dyn Emit, grad: Option<ValueId>, of: Operand) -> Emitted {
-    match (grad, of) {
-        (Some(grad), _) => Ok(grad),
-        (None, Operand::Value(value)) => e.full(e.ty(value), 0),
-        (None, Operand::Scalar(_)) => Err(OpError::new("scan: a literal has no gradient")),
     }
 }

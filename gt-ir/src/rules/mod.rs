@@ -7,11 +7,13 @@
 pub(crate) mod activation;
 pub(crate) mod attention;
 pub(crate) mod bits;
+pub(crate) mod branches;
 pub(crate) mod derive;
 pub(crate) mod elementary;
 pub(crate) mod fold;
 pub(crate) mod grad;
 pub(crate) mod infer;
+pub(crate) mod lines;
 pub(crate) mod loops;
 pub(crate) mod matrices;
 pub(crate) mod normal;

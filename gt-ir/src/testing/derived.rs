@@ -17,7 +17,7 @@ use crate::{
         Extent, Fold, Groups, Keep, Order, Pool, ReduceOne, Slice, Spectrum, Trailing, Triangle,
         Window,
     },
-    body::Scan,
+    body::{Cond, Scan},
     dtype::DType,
     op::{Op, OpKind, Operand, OperandType, infer},
     scalar::Scalar,
@@ -58,6 +58,7 @@ pub(super) fn propose(g: &mut Generator<'_, '_>, kind: OpKind) -> Proposal {
         }
         OpKind::SliceAssign => assign(g),
         OpKind::Scan => scan(g),
+        OpKind::Cond => cond(g),
         OpKind::Prod => reduce(g, Op::Prod),
         OpKind::CumSum => axis(g).map(|(x, axis)| (Op::CumSum(Axis(axis)), one(x))),
         OpKind::CumProd => axis(g).map(|(x, axis)| (Op::CumProd(Axis(axis)), one(x))),
@@ -288,6 +289,22 @@ fn scan(g: &mut Generator<'_, '_>) -> Proposal {
     let (length, reverse) = (length as u64, g.chance(1, 2));
     let scan = Scan { length, n_carried: 1, n_scanned: 1, dtype, reverse, body };
     Some((Op::Scan(scan), smallvec![carried.into(), x.id.into(), same.into()]))
+}
+
+/// A choice between two functions of two floats.
+fn cond(g: &mut Generator<'_, '_>) -> Proposal {
+    let x = float(g, 0)?;
+    let y = like(g, x.ty);
+    let bodies = [
+        "mul(a0,a1)|gt(v0,a0)|v0,v1",
+        "sqrt(a0)|le(a1,v0)|v0,v1",
+        "sigmoid(a1)|mul(a0,v0)|sub(v1,a1)|lt(v2,0.5)|v2,v3",
+    ];
+    let [on_true, on_false] = [0; 2].map(|_| bodies[g.below(bodies.len())].parse().ok());
+    let dtype = if g.chance(1, 6) { DType::Bool } else { x.ty.dtype };
+    let cond = Cond { dtype, on_true: on_true?, on_false: on_false? };
+    let condition = like(g, Type::scalar(DType::Bool));
+    Some((Op::Cond(cond), smallvec![condition.into(), x.id.into(), y.into()]))
 }
 
 /// Windows of a new axis.

@@ -114,8 +114,8 @@ mod tests {
         ("determinant", "linalg.det"),
     ];
 
-    /// Ops without any operator in PyTorch: its loops are functions of Python.
-    const NOWHERE: &[&str] = &["scan"];
+    /// Ops without any operator in PyTorch: its loops and choices are functions of Python.
+    const NOWHERE: &[&str] = &["scan", "cond"];
 
     /// Public functions without an operator in PyTorch.
     const OURS: &[&str] = &["attention_weights", "rotary_embedding", "rotary_tables"];

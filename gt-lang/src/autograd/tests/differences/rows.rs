@@ -4,7 +4,7 @@ use gt_ir::Op;
 use gt_ir::attr::{Attention as Kind, AttentionGrad, AttentionInput};
 
 use super::{Case, Domain, DynTensor, Rng, case};
-use crate::control::scan;
+use crate::control::{cond, scan};
 use crate::core::{Arg, keepdim, step};
 use crate::functional::{self as f, Attention};
 
@@ -242,6 +242,13 @@ fn parts(rng: &mut Rng) -> Vec<Case> {
         };
         let (last, all) = scan(round, &[&x[0]], &[&x[1]]).unwrap();
         DynTensor::cat([&last[0], &(&all[0] + &all[1]).reshape([6])], 0)
+    }));
+    cases.push(case("cond", &two, |x| {
+        let condition = x[0].sum(..).gt(&x[1].sum(..)); // True of some of the operands.
+        let on_true = |y: &[DynTensor]| vec![y[0].sum(..) * &y[1], y[1].exp()];
+        let on_false = |y: &[DynTensor]| vec![y[0].square().mean(..) + &y[1], y[1].sin()];
+        let all = cond(&condition, on_true, on_false, &[&x[0], &x[1]]).unwrap();
+        &all[0] * &all[1]
     }));
     let three: [(&[usize], Domain); 2] = [(&[3, 2], Any), (&[2, 2], Any)];
     cases.push(case("index_copy", &three, |x| {

@@ -1,5 +1,8 @@
 //! Loops against the same loops of Rust: values, gradients of both orders, and what is recorded.
 
+mod cond;
+mod while_loop;
+
 use gt_ir::{DType, Op};
 
 use super::{Round, fori_loop, scan, scan_reverse};

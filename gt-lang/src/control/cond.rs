@@ -1,0 +1,99 @@
+//! Branches: [`cond`].
+
+use std::panic::Location;
+
+use gt_ir::{Cond, DType, Op, Type};
+
+use super::traced::{Traced, parts, stand_in};
+use crate::autograd::Outcome;
+use crate::core::DynTensor;
+use crate::error::{Error, ErrorKind, Result};
+use crate::session::Session;
+
+/// The results of `on_true` where the condition is true, else those of `on_false`, on the same
+/// operands. The condition is one `bool`, `[]`. `lax.cond` of JAX, `torch.cond`.
+///
+/// Nothing is read: both functions are recorded, and engines compute both. An index outside of its
+/// axis is an error in either. The gradient is that of the function whose results are taken, even
+/// where the other one's is infinite or NaN, which comes through [`where_`](DynTensor::where_).
+/// [`vmap`](crate::autograd::vmap), for which each example has a condition, makes a `where_` of it.
+///
+/// ```no_run
+/// # extern crate gt_lang as gt;
+/// # use gt::prelude::*;
+/// use gt::control::cond;
+/// // Clips a gradient whose norm is too large.
+/// let g = DynTensor::randn([1000], DType::F32);
+/// let norm = g.square().sum(..).sqrt();
+/// let clipped =
+///     cond(&norm.gt(1.0), |x| vec![&x[0] / &x[1]], |x| vec![x[0].clone()], &[&g, &norm])?;
+/// # Ok::<(), gt::Error>(())
+/// ```
+///
+/// # Errors
+/// Those of the functions; also results of different types, a condition that is not one `bool`, and
+/// a function that reads a value or changes what outlives it.
+#[track_caller]
+pub fn cond<R, S>(
+    condition: &DynTensor,
+    mut on_true: impl FnMut(&[DynTensor]) -> R,
+    mut on_false: impl FnMut(&[DynTensor]) -> S,
+    operands: &[&DynTensor],
+) -> Result<Vec<DynTensor>>
+where
+    R: Outcome<Vec<DynTensor>>,
+    S: Outcome<Vec<DynTensor>>,
+{
+    let at = Location::caller();
+    if let Some(error) = condition.error().or_else(|| operands.iter().find_map(|x| x.error())) {
+        return Err(error);
+    }
+    if condition.dtype() != DType::Bool || condition.shape().rank() != 0 {
+        let message = format!("cond: the condition is {}, not bool[]", condition.ty());
+        let error = Error::new(ErrorKind::Operation, message, at);
+        return Err(error.hint("reduce it with `any` or `all`; `where_` chooses each element"));
+    }
+    let session = condition.session();
+    let _entered = session.as_ref().map(Session::enter);
+    let before = session.as_ref().map(Session::rng_state);
+    let stand_ins = || operands.iter().map(|x| stand_in(x.ty())).collect::<Vec<_>>();
+    let (x, y) = (stand_ins(), stand_ins());
+    let x = Traced::of("cond", || on_true(&x).outcome(), &x, operands)?;
+    let y = Traced::of("cond", || on_false(&y).outcome(), &y, operands)?;
+    let types = common_types(x.results(), y.results(), at)?;
+    let draws = session.as_ref().map(Session::rng_state) != before;
+    if draws && let (Some(session), Some(state)) = (&session, before) {
+        session.set_rng_state(state);
+    }
+    let same: Vec<DynTensor> = x.same().iter().chain(y.same()).cloned().collect();
+    if let (false, Some(on_true), Some(on_false)) = (draws, x.body(&same), y.body(&same)) {
+        let all: Vec<&DynTensor> =
+            std::iter::once(condition).chain(operands.iter().copied()).chain(&same).collect();
+        return parts(|dtype| Op::Cond(Cond { dtype, on_true, on_false }), &all, &types, at);
+    }
+    let operands: Vec<DynTensor> = operands.iter().map(|x| x.present()).collect();
+    let (x, y) = (on_true(&operands).outcome()?, on_false(&operands).outcome()?);
+    Ok(x.iter().zip(&y).map(|(x, y)| condition.where_(x, y)).collect())
+}
+
+/// The types of the results of both functions.
+fn common_types(
+    on_true: &[DynTensor],
+    on_false: &[DynTensor],
+    at: &'static Location<'static>,
+) -> Result<Vec<Type>> {
+    let types = |all: &[DynTensor]| all.iter().map(DynTensor::ty).collect::<Vec<Type>>();
+    let (x, y) = (types(on_true), types(on_false));
+    let same = |(x, y): (&Type, &Type)| x.dtype == y.dtype && x.shape.same_sizes(&y.shape);
+    if x.len() == y.len() && x.iter().zip(&y).all(same) {
+        return Ok(x);
+    }
+    let list = |all: &[Type]| all.iter().map(Type::to_string).collect::<Vec<_>>().join(", ");
+    let message = format!(
+        "cond: [{}] where the condition is true, and [{}] where it is false",
+        list(&x),
+        list(&y)
+    );
+    let error = Error::new(ErrorKind::Operation, message, at);
+    Err(error.hint("give values of the same types from both functions"))
+}
