@@ -14,6 +14,7 @@
 
 mod any;
 mod bits;
+mod control;
 mod create;
 mod dim;
 mod features;
@@ -29,11 +30,13 @@ mod reduce;
 mod relation;
 mod shape;
 mod tensor;
+mod tree;
 mod window;
 
 pub use any::AnyTensor;
 pub(crate) use any::sealed::{Inner, Sealed};
 pub use bits::Bits;
+pub use control::{cond, fori_loop, scan, scan_reverse, while_loop};
 pub use create::{Create, ElementOf, Random};
 pub use dim::{BcastDim, Dim, DimSpec, Dyn, N, One, SameDim, StaticDim};
 pub use features::{
@@ -48,3 +51,4 @@ pub use relation::{
 pub use shape::{Shape, StaticShape};
 pub use tensor::Tensor;
 pub(crate) use tensor::spell;
+pub use tree::{Slices, Stacks, Tree};

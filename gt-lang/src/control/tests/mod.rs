@@ -1,6 +1,7 @@
 //! Loops against the same loops of Rust: values, gradients of both orders, and what is recorded.
 
 mod cond;
+mod typed;
 mod while_loop;
 
 use gt_ir::{DType, Op};
