@@ -37,6 +37,9 @@ pub(crate) struct Nest {
     /// The walk whose range is the second argument.
     pub(super) split_reduce: Option<usize>,
     cut: Option<Cut>,
+    /// Position in `order` of the outermost loop of a row, if its loops stand one by one although
+    /// their common index matters.
+    pub(super) row: Option<usize>,
 }
 
 /// How a long reduction is done in pieces.
@@ -85,9 +88,32 @@ impl Nest {
         let split_parallel =
             if spec.rows { Some((first, scale)) } else { widest(&spec).map(|l| (l, 1)) };
         let (lanes, unroll) = (1, 1);
-        let mut nest =
-            Nest { spec, order, vector, lanes, unroll, split_parallel, split_reduce, cut };
+        let mut nest = Nest {
+            spec,
+            order,
+            vector,
+            lanes,
+            unroll,
+            split_parallel,
+            split_reduce,
+            cut,
+            row: None,
+        };
         (nest.lanes, nest.unroll) = nest.block();
+        nest
+    }
+
+    /// The same nest with the loops of the last walk one by one, and with vectors in the loop where
+    /// they are best then.
+    pub(super) fn loop_by_loop(&self) -> Nest {
+        let mut nest = self.clone();
+        if nest.order.last().is_some_and(|walk| walk.len() > 1)
+            && let Some(walk) = nest.order.pop()
+        {
+            nest.row = Some(nest.order.len());
+            nest.order.extend(walk.into_iter().map(|l| smallvec![l]));
+            nest.vector = vectorized(&nest.spec, &nest.order);
+        }
         nest
     }
 
@@ -118,9 +144,13 @@ impl Nest {
     /// used.
     pub(super) fn accumulators(&self, dtype: DType) -> usize {
         let most = if dtype.size() == 8 { ACCUMULATORS / 2 } else { ACCUMULATORS };
-        match (self.spec.fold_order, self.order.len().checked_sub(1)) {
-            (FoldOrder::Rows, Some(last)) => self.extent(last).next_power_of_two().min(most),
-            _ => 1,
+        let n = self.order.len();
+        match self.spec.fold_order {
+            FoldOrder::Rows if n > 0 => {
+                let row = (self.row.unwrap_or(n - 1)..n).map(|at| self.extent(at));
+                row.product::<usize>().next_power_of_two().min(most)
+            }
+            FoldOrder::Rows | FoldOrder::Columns => 1,
         }
     }
 
@@ -242,8 +272,11 @@ fn walks(spec: &KernelSpec, folds: bool, cut: Option<Cut>) -> (SmallVec<[Walk; 8
         if is_cut {
             split = Some(order.len());
         }
+        // Each element of a row has the accumulator of its number in the row: that in the innermost
+        // loop says as much if whole rounds of accumulators fit.
+        let inner = group.last().map_or(1, |&l| spec.loops[l].extent);
         let counts = folds && spec.fold_order == FoldOrder::Rows && i + 1 == n_groups;
-        if is_cut || counts {
+        if is_cut || counts && !inner.is_multiple_of(ACCUMULATORS) {
             order.push(group);
         } else {
             order.extend(group.into_iter().map(|l| smallvec![l]));

@@ -13,10 +13,11 @@ use super::{
     ir::{Base, Class, Function, Inst, Mem, Op, Reg, Source},
     isa::Vectors,
     lanes::Value,
+    rows::Turn,
 };
 use crate::kernel::{
     nest::Nest,
-    spec::{Access, Expr, ExprId, FoldOrder, Store, accumulated},
+    spec::{ACCUMULATORS, Access, Expr, ExprId, FoldOrder, Store, accumulated},
 };
 
 /// An accumulator of a vector's lanes; elements of four bytes need the first register only.
@@ -65,13 +66,16 @@ pub(super) struct Emitter<'n> {
     pub(super) sums: Vec<SmallVec<[Sum; 4]>>,
     /// The accumulators' places in the frame, if vectors walk across rows.
     pub(super) rows_at: Vec<i32>,
-    /// The index of the innermost loop.
+    /// The index of the innermost loop; in a row of several loops, the number of the element.
     pub(super) along_row: Option<Reg>,
+    /// Where accumulators lie in the frame while they turn.
+    pub(super) turns_at: i32,
     /// The ranges of the split parallel loop and of the split reduce loop.
     pub(super) ranges: [(Reg, Reg); 2],
 }
 
 pub(super) fn emit(nest: &Nest, vectors: Vectors) -> Result<Function, Unsupported> {
+    let nest = &nest.loop_by_loop();
     check(nest)?;
     let (depth, varying) = nest.depths();
     let mut f = Function::new(vectors);
@@ -97,10 +101,14 @@ pub(super) fn emit(nest: &Nest, vectors: Vectors) -> Result<Function, Unsupporte
         sums: Vec::new(),
         rows_at: Vec::new(),
         along_row: None,
+        turns_at: 0,
         ranges,
     };
     if nest.gathers_rows() {
         e.reserve_rows();
+    }
+    if nest.row.is_some() {
+        e.reserve_turns();
     }
     e.prologue(arguments)?;
     e.nest_from(0, Part::Outside)?;
@@ -116,6 +124,10 @@ fn check(nest: &Nest) -> Result<(), Unsupported> {
     }
     if nest.order.iter().any(|walk| walk.len() > 1) {
         return Err(Unsupported("loops that do not merge"));
+    }
+    let is_short = nest.accumulators(DType::F32) < ACCUMULATORS;
+    if nest.row.is_some() && spec.fold_order == FoldOrder::Rows && is_short {
+        return Err(Unsupported("few elements in loops that do not merge"));
     }
     Ok(())
 }
@@ -249,14 +261,49 @@ impl Emitter<'_> {
         if at == self.nest.order.len() {
             return self.leaf(part);
         }
-        let (low, high) = self.range(at);
+        if self.nest.row == Some(at) {
+            return if self.is_split(at) {
+                self.part_of_row(at, part)
+            } else {
+                self.whole_row(at, part)
+            };
+        }
+        let range = self.range(at);
+        self.loop_over(at, range, !self.is_split(at), part)
+    }
+
+    /// The loop at position `at` over a range, which is `fixed` if it is the whole loop.
+    pub(super) fn loop_over(
+        &mut self,
+        at: usize,
+        (low, high): (Reg, Reg),
+        fixed: bool,
+        part: Part,
+    ) -> Result<(), Unsupported> {
+        self.iterations(at, (low, high), fixed, part)?;
+        if self.turns_after(at) {
+            let turn = match fixed {
+                true => Turn::By(self.nest.extent(at)),
+                false => Turn::ByReg(self.general(Op::Subtract, &[high, low], None)),
+            };
+            self.turn(turn);
+        }
+        Ok(())
+    }
+
+    fn iterations(
+        &mut self,
+        at: usize,
+        (low, high): (Reg, Reg),
+        fixed: bool,
+        part: Part,
+    ) -> Result<(), Unsupported> {
         let index = self.sum(low, None, 0);
         if self.nest.vector != Some(at) {
             return self.counted(at, index, high, 1, |_, _| Ok(part));
         }
         let lanes = self.f.vectors.lanes();
         let block = lanes * self.unroll;
-        let fixed = !self.is_split(at);
         let extent = self.nest.extent(at);
         if !fixed || extent >= block {
             let last = self.sum(high, None, 1 - block as i32);
@@ -363,7 +410,8 @@ impl Emitter<'_> {
         part: Part,
     ) -> Result<(), Unsupported> {
         let saved = (self.load_at.clone(), self.store_at.clone());
-        let outer = self.along_row.replace(index);
+        let along = self.along(at, index)?;
+        let outer = self.along_row.replace(along);
         self.step_into(at, index)?;
         if at + 1 == self.nest.order.len() && part == Part::Block {
             // One vector after the other keeps few registers busy; the processor overlaps them.
@@ -378,6 +426,17 @@ impl Emitter<'_> {
         (self.load_at, self.store_at) = saved;
         self.along_row = outer;
         Ok(())
+    }
+
+    /// The number of an element of a row, or of an innermost loop of it.
+    fn along(&mut self, at: usize, index: Reg) -> Result<Reg, Unsupported> {
+        match (self.nest.row, self.along_row) {
+            (Some(row), Some(outer)) if at > row && self.nest.gathers_rows() => {
+                let before = self.multiplied(outer, self.nest.extent(at))?;
+                Ok(self.sum(before, Some((index, 1)), 0))
+            }
+            _ => Ok(index),
+        }
     }
 
     /// Which vectors a part has.

@@ -2,7 +2,7 @@
 //! eight, masked tails, constants from memory.
 //!
 //! `emit` writes a nest as linear code on virtual registers (`ir`), with addresses in `memory`,
-//! folds in `sums` and `across`, the arithmetic in `lanes` and (for elements of eight bytes)
+//! folds in `sums`, `across` and `rows`, the arithmetic in `lanes` and (for elements of eight bytes)
 //! `pairs` and `longs`. `alloc` gives it real registers, `encode` chooses the instructions of
 //! `isa`, and `asm` writes their bytes. Most instructions are the same for both sizes of vectors;
 //! `ymm` has what is different with 256 bits, and `pieces` what is moved in several instructions.
@@ -22,6 +22,7 @@ mod longs;
 mod memory;
 mod pairs;
 mod pieces;
+mod rows;
 mod scalars;
 mod sums;
 mod vectors;
