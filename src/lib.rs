@@ -44,7 +44,7 @@
 //! | tensors of any shape, and every operation | [`DynTensor`] |
 //! | tensors with shapes in their types | [`Tensor`], [`T!`], [`dims!`], [`typed`] |
 //! | losses, attention, convolutions, `einsum` | [`functional`] |
-//! | Fourier transforms | [`fft`] |
+//! | complex numbers, and Fourier transforms | [`ComplexTensor`], [`complex`], [`fft`] |
 //! | solutions, decompositions and functions of matrices | [`linalg`] |
 //! | gradients of any order, functions with gradients of your own | [`autograd`], [`no_grad()`] |
 //! | loops that are recorded once | [`control`] |

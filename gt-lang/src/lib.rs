@@ -11,6 +11,7 @@
 
 pub mod autocast;
 pub mod autograd;
+pub mod complex;
 pub mod config;
 pub mod control;
 pub mod core;
@@ -42,6 +43,7 @@ extern crate self as gt;
 
 pub use crate::core::{DynTensor, keepdim, range, step};
 pub use autocast::{Autocast, autocast, autocast_dtype, no_autocast};
+pub use complex::ComplexTensor;
 pub use config::{
     ShardConfig, SignalConfig, get_config, get_signal_config, load_config, register_config,
 };

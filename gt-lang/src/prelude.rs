@@ -1,10 +1,11 @@
 //! Everything a program needs: `use gt::prelude::*;`.
 //!
 //! Types and functions by their names; modules ([`functional`], [`linalg`], [`autograd`],
-//! [`control`], [`debug`], [`io`], [`schedule`], [`signal`]) where PyTorch's users would write the
-//! module's name too. Names of a program's own come before those of a prelude.
+//! [`complex`], [`control`], [`debug`], [`io`], [`schedule`], [`signal`]) where PyTorch's users
+//! would write the module's name too. Names of a program's own come before those of a prelude.
 
 pub use crate::autocast::{autocast, no_autocast};
+pub use crate::complex::{Complex, ComplexDType, ComplexTensor};
 pub use crate::config::{ShardConfig, SignalConfig, load_config, register_config};
 pub use crate::core::{DynTensor, Index, keepdim, range, step};
 pub use crate::data::{DataLoader, Dataset, Last, LoaderConfig, Shuffle, TensorDataset};
@@ -36,8 +37,8 @@ pub use crate::typed::{
     Tensor, cat, stack,
 };
 pub use crate::{
-    T, autograd, control, debug, dims, distributions, fft, functional, init, io, linalg, shape,
-    signal,
+    T, autograd, complex, control, debug, dims, distributions, fft, functional, init, io, linalg,
+    shape, signal,
 };
 pub use gt_ir::{DType, HostTensor};
 pub use gt_macros::{Module, seq};

@@ -23,6 +23,7 @@ const PRELUDE: &str = "gt-lang/src/prelude.rs";
 const MODULES: &[(&str, &str, Detail)] = &[
     ("core/", "Methods of `DynTensor`", Detail::Methods("DynTensor")),
     ("typed/", "Methods of `Tensor<S, K>`", Detail::Methods("Tensor")),
+    ("complex/", "Methods of `ComplexTensor`", Detail::Methods("ComplexTensor")),
     ("functional/", "`gt::functional`", Detail::Functions),
     ("linalg/", "`gt::linalg`", Detail::Functions),
     ("fft/", "`gt::fft`", Detail::Functions),

@@ -20,7 +20,7 @@ pub(crate) mod operators;
 mod order;
 mod pick;
 mod pointwise;
-mod print;
+pub(crate) mod print;
 mod products;
 mod random;
 mod ranking;

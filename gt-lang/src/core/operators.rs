@@ -123,8 +123,18 @@ impl DynTensor {
     /// as in PyTorch; any other tensor becomes the result.
     #[track_caller]
     fn update(&mut self, name: &str, op: Op, rhs: Arg<'_>) {
-        let at = Location::caller();
         let result = DynTensor::record(op, &[self.arg(), rhs]);
+        self.become_result(name, result, Location::caller());
+    }
+
+    /// What an assigning operator of this name, which stands at this place, does with its result.
+    #[track_caller]
+    pub(crate) fn become_result(
+        &mut self,
+        name: &str,
+        result: DynTensor,
+        at: &'static Location<'static>,
+    ) {
         if !self.is_leaf() {
             *self = result;
             return;

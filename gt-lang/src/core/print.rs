@@ -7,7 +7,7 @@
 use std::fmt;
 
 use gt_ir::attr::Axis;
-use gt_ir::{DType, HostTensor, Op, Type};
+use gt_ir::{DType, HostTensor, Op, Shape};
 
 use super::movement::slice_op;
 use super::record::try_record;
@@ -26,12 +26,26 @@ const LINE: usize = 80;
 /// Digits behind the point.
 const DIGITS: usize = 4;
 
+/// Elements as text, and the columns that one takes on a line.
+pub(crate) struct Cells {
+    pub(crate) texts: Vec<String>,
+    pub(crate) width: usize,
+}
+
+/// A dtype as it is printed, and whether it is.
+pub(crate) struct Label<'a> {
+    pub(crate) dtype: &'a str,
+    pub(crate) is_shown: bool,
+}
+
 impl fmt::Display for DynTensor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match no_grad(|| self.abbreviated()) {
-            Ok(shown) => f.write_str(&self.text(&shown)),
-            Err(error) => write!(f, "tensor(<error: {error}>)"),
-        }
+        let ty = self.ty();
+        let is_empty = ty.shape.numel() == 0;
+        let is_usual = matches!(ty.dtype, DType::F32)
+            || (matches!(ty.dtype, DType::I64 | DType::Bool) && !is_empty);
+        let label = Label { dtype: ty.dtype.name(), is_shown: !is_usual };
+        f.write_str(&self.printed(&ty.shape, &label, cells))
     }
 }
 
@@ -42,14 +56,27 @@ impl fmt::Debug for DynTensor {
 }
 
 impl DynTensor {
+    /// The tensor as PyTorch prints it. Of `shape` are the cells, of which each may stand for the
+    /// elements along axes that the tensor has behind them.
+    pub(crate) fn printed(
+        &self,
+        shape: &Shape,
+        label: &Label<'_>,
+        cells: impl FnOnce(&HostTensor) -> Cells,
+    ) -> String {
+        match no_grad(|| self.abbreviated(shape)) {
+            Ok(shown) => self.text(&shown, shape, label, cells),
+            Err(error) => format!("tensor(<error: {error}>)"),
+        }
+    }
+
     /// The elements to show: all, or the ends of each long axis. Nobody knows the line that prints,
     /// so what is recorded and what goes wrong stands where the tensor was made.
-    fn abbreviated(&self) -> Result<HostTensor> {
-        let ty = self.ty();
+    fn abbreviated(&self, shape: &Shape) -> Result<HostTensor> {
         let place = Place::Known(self.with_value(|value| value.made.loc));
         let mut shown = self.detach();
-        for (axis, &size) in ty.shape.sizes().iter().enumerate() {
-            if is_cut(&ty, size) {
+        for (axis, &size) in shape.sizes().iter().enumerate() {
+            if is_cut(shape, size) {
                 let end = |from| {
                     let cut = slice_op(axis, from, from + EDGE, 1);
                     try_record(&cut, &[Arg::Tensor(&shown)], place)
@@ -62,19 +89,24 @@ impl DynTensor {
         shown.to_host_at(place)
     }
 
-    /// The tensor as PyTorch prints it.
-    fn text(&self, shown: &HostTensor) -> String {
-        let ty = self.ty();
+    /// The elements that are shown, and what is said about them.
+    fn text(
+        &self,
+        shown: &HostTensor,
+        shape: &Shape,
+        label: &Label<'_>,
+        cells: impl FnOnce(&HostTensor) -> Cells,
+    ) -> String {
         let mut out = "tensor(".to_owned();
-        if ty.shape.numel() == 0 {
+        if shape.numel() == 0 {
             out.push_str("[]");
         } else {
-            let (cells, width) = cells(shown);
-            let cells: Vec<String> = cells.into_iter().map(|c| format!("{c:>width$}")).collect();
-            let cut: Vec<bool> = ty.shape.sizes().iter().map(|&s| is_cut(&ty, s)).collect();
-            nest(&mut out, &cells, shown.ty().shape.sizes(), &cut, 7);
+            let cut: Vec<bool> = shape.sizes().iter().map(|&s| is_cut(shape, s)).collect();
+            let sizes = &shown.ty().shape.sizes()[..shape.rank()];
+            let Cells { texts, width } = cells(shown);
+            nest(&mut out, (&texts, width), sizes, &cut, 7);
         }
-        self.suffixes(&ty).into_iter().for_each(|suffix| {
+        self.suffixes(shape, label).into_iter().for_each(|suffix| {
             let column = out.rsplit('\n').next().map_or(0, str::len);
             let fits = column + suffix.len() + 3 <= LINE;
             out.push_str(if fits { ", " } else { ",\n       " });
@@ -85,16 +117,14 @@ impl DynTensor {
     }
 
     /// What stands behind the numbers: dtype, size of an empty tensor, `grad_fn`.
-    fn suffixes(&self, ty: &Type) -> Vec<String> {
+    fn suffixes(&self, shape: &Shape, label: &Label<'_>) -> Vec<String> {
         let mut suffixes = Vec::new();
-        if ty.shape.numel() == 0 && ty.shape.rank() != 1 {
-            let sizes: Vec<String> = ty.shape.sizes().iter().map(usize::to_string).collect();
+        if shape.numel() == 0 && shape.rank() != 1 {
+            let sizes: Vec<String> = shape.sizes().iter().map(usize::to_string).collect();
             suffixes.push(format!("size=({})", sizes.join(", ")));
         }
-        if !matches!(ty.dtype, DType::F32 | DType::I64 | DType::Bool)
-            || (ty.shape.numel() == 0 && ty.dtype != DType::F32)
-        {
-            suffixes.push(format!("dtype={}", ty.dtype));
+        if label.is_shown {
+            suffixes.push(format!("dtype={}", label.dtype));
         }
         match &self.0 {
             Repr::Plain(_) => (),
@@ -107,19 +137,25 @@ impl DynTensor {
 }
 
 /// Whether an axis of this size is printed with `...` in its middle.
-fn is_cut(ty: &Type, size: usize) -> bool {
-    ty.shape.numel() > THRESHOLD && size > 2 * EDGE
+fn is_cut(shape: &Shape, size: usize) -> bool {
+    shape.numel() > THRESHOLD && size > 2 * EDGE
 }
 
-/// Brackets around brackets; `indent` is the column of the opening one.
-fn nest(out: &mut String, cells: &[String], sizes: &[usize], cut: &[bool], indent: usize) {
+/// Brackets around brackets of cells of some width; `indent` is the column of the opening one.
+fn nest(
+    out: &mut String,
+    (cells, width): (&[String], usize),
+    sizes: &[usize],
+    cut: &[bool],
+    indent: usize,
+) {
     let Some((&size, inner)) = sizes.split_first() else {
         out.push_str(cells.first().map_or("", String::as_str));
         return;
     };
     out.push('[');
     if inner.is_empty() {
-        row(out, cells, cut[0], indent);
+        row(out, (cells, width), cut[0], indent);
     } else {
         let (step, gap) = (
             cells.len() / size.max(1),
@@ -133,16 +169,16 @@ fn nest(out: &mut String, cells: &[String], sizes: &[usize], cut: &[bool], inden
                 out.push_str("...");
                 out.push_str(&gap);
             }
-            nest(out, &cells[i * step..(i + 1) * step], inner, &cut[1..], indent + 1);
+            let part = &cells[i * step..(i + 1) * step];
+            nest(out, (part, width), inner, &cut[1..], indent + 1);
         }
     }
     out.push(']');
 }
 
 /// The innermost axis, broken into lines.
-fn row(out: &mut String, cells: &[String], cut: bool, indent: usize) {
-    let width = cells.first().map_or(0, String::len) + 2;
-    let per_line = (LINE.saturating_sub(indent) / width).max(1);
+fn row(out: &mut String, (cells, width): (&[String], usize), cut: bool, indent: usize) {
+    let per_line = (LINE.saturating_sub(indent) / (width + 2)).max(1);
     let mut shown: Vec<&str> = cells.iter().map(String::as_str).collect();
     if cut {
         shown.insert(EDGE, " ...");
@@ -151,10 +187,14 @@ fn row(out: &mut String, cells: &[String], cut: bool, indent: usize) {
     out.push_str(&lines.join(&format!(",\n{}", " ".repeat(indent + 1))));
 }
 
-/// Each element as text, all in one style, and the width of a column.
-fn cells(shown: &HostTensor) -> (Vec<String>, usize) {
-    let cells: Vec<String> = match shown.ty().dtype {
-        DType::F32 | DType::F64 | DType::Bf16 | DType::F16 => return floats(&shown.to_f64()),
+/// Each element as text, all in one style, to the right of a column.
+fn cells(shown: &HostTensor) -> Cells {
+    let texts: Vec<String> = match shown.ty().dtype {
+        DType::F32 | DType::F64 | DType::Bf16 | DType::F16 => {
+            let Cells { texts, width } = floats(&shown.to_f64());
+            let width = texts.first().map_or(width, String::len);
+            return Cells { texts, width };
+        }
         // 64-bit integers do not all fit a float; the others do.
         DType::I64 => {
             shown.to_vec::<i64>().unwrap_or_default().iter().map(i64::to_string).collect()
@@ -166,13 +206,19 @@ fn cells(shown: &HostTensor) -> (Vec<String>, usize) {
             .map(|&v| if v == 0.0 { "False" } else { "True" }.to_owned())
             .collect(),
     };
-    let width = cells.iter().map(String::len).max().unwrap_or(0);
-    (cells, width)
+    let width = texts.iter().map(String::len).max().unwrap_or(0);
+    aligned(texts, width)
+}
+
+/// These texts, each to the right of a column of this width.
+fn aligned(texts: Vec<String>, width: usize) -> Cells {
+    let texts: Vec<String> = texts.into_iter().map(|text| format!("{text:>width$}")).collect();
+    Cells { texts, width }
 }
 
 /// Floats as PyTorch prints them: whole numbers as `1.`, a wide range of sizes as `1.0000e+00`,
 /// else four digits. Zeros, infinities and NaN have no say in style and width.
-fn floats(values: &[f64]) -> (Vec<String>, usize) {
+pub(crate) fn floats(values: &[f64]) -> Cells {
     let telling = |v: &f64| v.is_finite() && *v != 0.0;
     let (mut low, mut high) = (f64::INFINITY, 0.0_f64);
     values
@@ -196,7 +242,7 @@ fn floats(values: &[f64]) -> (Vec<String>, usize) {
         .map(|(c, _)| c.len())
         .max()
         .unwrap_or(1);
-    (cells, width)
+    aligned(cells, width)
 }
 
 /// `1.2346e+02`: at least two digits of exponent, always with a sign.

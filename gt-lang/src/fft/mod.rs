@@ -3,7 +3,9 @@
 //! Complex numbers are real tensors with a last axis of size 2, the real and the imaginary part, as
 //! `torch.view_as_real` shows them: `[.., 2]` of `f32` or `f64`. Axes are counted without it, so
 //! `dim` -1 is the axis before. Sums, differences and products with real numbers are those of
-//! tensors; [`mul`], [`abs`], [`conj`] and [`angle`] are those of complex numbers.
+//! tensors; [`mul`], [`abs`], [`conj`] and [`angle`] are those of complex numbers. A
+//! [`ComplexTensor`](crate::complex::ComplexTensor) holds such pairs, and has the operators, the
+//! functions and the transforms of complex numbers as methods.
 //!
 //! Gradients of every order and [`vmap`](crate::autograd::vmap) go through all functions. Other
 //! dtypes are an error of the next read; a cast to `f32` says where digits get lost.
@@ -22,6 +24,7 @@ mod number;
 mod short_time;
 mod transform;
 
+pub(crate) use number::times;
 pub use number::{abs, angle, complex, conj, imag, mul, real};
 pub use short_time::{Stft, istft, stft};
 pub use transform::{

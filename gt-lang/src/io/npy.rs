@@ -2,7 +2,8 @@
 //!
 //! Guarantees: arrays in row-major or column-major order, headers of versions 1 to 3. Little-endian
 //! numbers of the dtypes there are here; anything else (objects, strings, structures, big-endian
-//! numbers) is an error that names it.
+//! numbers) is an error that names it. Complex numbers (`<c8`, `<c16`) are pairs of `f32` or `f64`
+//! in a last axis of size 2, which [`ComplexTensor`](crate::complex::ComplexTensor) takes.
 
 use std::io::{Cursor, Write};
 use std::path::Path;
@@ -32,6 +33,9 @@ const DTYPES: [(&str, DType); 7] = [
     ("|u1", DType::U8),
     ("|b1", DType::Bool),
 ];
+
+/// Names of the dtypes of complex numbers, with those of their parts.
+const COMPLEX: [(&str, DType); 2] = [("<c8", DType::F32), ("<c16", DType::F64)];
 
 /// Reads an `.npy` file.
 ///
@@ -64,6 +68,28 @@ pub fn save(path: impl AsRef<Path>, value: &HostTensor) -> Result<()> {
     atomic::write(path, |file| file.write_all(&head).and_then(|()| file.write_all(value.bytes())))
 }
 
+/// Writes an `.npy` file of complex numbers, `complex64` or `complex128` in NumPy, as a whole or
+/// not at all. The value has their pairs, `[.., 2]` of `f32` or `f64`, as
+/// [`ComplexTensor::to_host`](crate::complex::ComplexTensor::to_host) gives them.
+///
+/// ```no_run
+/// # extern crate gt_lang as gt;
+/// # use gt::prelude::*;
+/// let z = ComplexTensor::randn([3], ComplexDType::C64);
+/// io::npy::save_complex("z.npy", &z.to_host()?)?;
+/// let back = ComplexTensor::from_pairs(&DynTensor::from_host(io::npy::load("z.npy")?));
+/// # Ok::<(), gt::Error>(())
+/// ```
+///
+/// # Errors
+/// The file cannot be written, or the value has no pairs.
+#[track_caller]
+pub fn save_complex(path: impl AsRef<Path>, pairs: &HostTensor) -> Result<()> {
+    let path = path.as_ref();
+    let head = complex_header(pairs).in_file(path)?;
+    atomic::write(path, |file| file.write_all(&head).and_then(|()| file.write_all(pairs.bytes())))
+}
+
 /// The bytes of an `.npy` file.
 ///
 /// # Errors
@@ -72,6 +98,18 @@ pub fn save(path: impl AsRef<Path>, value: &HostTensor) -> Result<()> {
 pub fn to_bytes(value: &HostTensor) -> Result<Vec<u8>> {
     match header(value) {
         Ok(head) => Ok([&head, &value.bytes()[..]].concat()),
+        Err(refusal) => Err(refusal.into_error()),
+    }
+}
+
+/// The bytes of an `.npy` file of complex numbers; see [`save_complex`].
+///
+/// # Errors
+/// The value has no pairs.
+#[track_caller]
+pub fn complex_to_bytes(pairs: &HostTensor) -> Result<Vec<u8>> {
+    match complex_header(pairs) {
+        Ok(head) => Ok([&head, &pairs.bytes()[..]].concat()),
         Err(refusal) => Err(refusal.into_error()),
     }
 }
@@ -130,21 +168,29 @@ pub(super) fn parse(bytes: &Bytes) -> Result<HostTensor, Refusal> {
     let end = at + length;
     let text = bytes.get(at..end).ok_or("the header is cut off")?;
     let head = Header::parse(std::str::from_utf8(text)?)?;
-    let size = size_of(head.dtype, &head.sizes).ok_or("the shape has more elements than fit")?;
+    let pair = if head.is_complex { 2 } else { 1 };
+    let size = size_of(head.dtype, &head.sizes).and_then(|size| size.checked_mul(pair));
+    let size = size.ok_or("the shape has more elements than fit")?;
     if bytes.len() - end != size {
         let found = bytes.len() - end;
         let message = format!("shape {:?} takes {size} bytes, but there are {found}", head.sizes);
         return Err(message.into());
     }
     let data = bytes.slice(end..);
-    let data =
-        if head.columns_first { row_major(&data, &head.sizes, head.dtype.size()) } else { data };
-    tensor(head.dtype, &head.sizes, data)
+    let width = head.dtype.size() * pair;
+    let data = if head.columns_first { row_major(&data, &head.sizes, width) } else { data };
+    let mut sizes = head.sizes;
+    if head.is_complex {
+        sizes.push(pair);
+    }
+    tensor(head.dtype, &sizes, data)
 }
 
 /// The dictionary at the beginning of an array.
 struct Header {
+    /// Of the numbers, or of the parts of complex ones.
     dtype: DType,
+    is_complex: bool,
     columns_first: bool,
     sizes: Vec<usize>,
 }
@@ -161,8 +207,9 @@ impl Header {
             Refusal::new("the array is not one of plain numbers")
                 .hint(format!("save each field by itself, {CAST}"))
         })?;
-        let dtype = DTYPES.iter().find(|(name, _)| *name == descr).map(|(_, dtype)| *dtype);
-        let dtype = dtype.ok_or_else(|| {
+        let found = DTYPES.iter().chain(&COMPLEX).find(|(name, _)| *name == descr);
+        let is_complex = COMPLEX.iter().any(|(name, _)| *name == descr);
+        let dtype = found.map(|(_, dtype)| *dtype).ok_or_else(|| {
             Refusal::new(format!("its dtype `{descr}` has no counterpart here"))
                 .hint(format!("save it {CAST}"))
         })?;
@@ -176,7 +223,7 @@ impl Header {
         let sizes = shape.split(',').map(str::trim).filter(|size| !size.is_empty());
         let sizes: Result<Vec<usize>, _> = sizes.map(str::parse).collect();
         let sizes = sizes.map_err(|e| format!("the shape ({shape}): {e}"))?;
-        Ok(Header { dtype, columns_first, sizes })
+        Ok(Header { dtype, is_complex, columns_first, sizes })
     }
 }
 
@@ -224,9 +271,27 @@ fn header(value: &HostTensor) -> Result<Vec<u8>, Refusal> {
         Refusal::new(format!("NumPy has no {dtype}"))
             .hint("save it as f32, with `to_dtype(DType::F32)`")
     })?;
-    let sizes: String = value.ty().shape.sizes().iter().map(|size| format!("{size}, ")).collect();
-    let sizes =
-        if value.ty().shape.rank() == 1 { sizes.trim_end() } else { sizes.trim_end_matches(", ") };
+    Ok(header_of(descr, value.ty().shape.sizes()))
+}
+
+/// The header of an array of complex numbers.
+fn complex_header(pairs: &HostTensor) -> Result<Vec<u8>, Refusal> {
+    let ty = pairs.ty();
+    let descr = COMPLEX.iter().find(|(_, part)| *part == ty.dtype).map(|(name, _)| *name);
+    match (descr, ty.shape.sizes()) {
+        (Some(descr), [sizes @ .., 2]) => Ok(header_of(descr, sizes)),
+        _ => {
+            Err(Refusal::new(format!("complex numbers are pairs [.., 2] of f32 or f64, not {ty}"))
+                .hint("`ComplexTensor::to_host` gives pairs; `save` writes real numbers"))
+        }
+    }
+}
+
+/// The header of an array of this dtype.
+fn header_of(descr: &str, sizes: &[usize]) -> Vec<u8> {
+    let rank = sizes.len();
+    let sizes: String = sizes.iter().map(|size| format!("{size}, ")).collect();
+    let sizes = if rank == 1 { sizes.trim_end() } else { sizes.trim_end_matches(", ") };
     let text = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({sizes}), }}");
     let padded = (MAGIC.len() + 4 + text.len() + 1).next_multiple_of(64) - MAGIC.len() - 4;
     let mut out = MAGIC.to_vec();
@@ -236,5 +301,5 @@ fn header(value: &HostTensor) -> Result<Vec<u8>, Refusal> {
     out.extend(text.bytes());
     out.resize(MAGIC.len() + 4 + padded - 1, b' ');
     out.push(b'\n');
-    Ok(out)
+    out
 }

@@ -3,7 +3,9 @@
 //! Guarantees: names, shapes and offsets are validated against the file's size (`reader`). Files
 //! written here carry a checksum (CRC-32) of names, types and contents in their metadata, which is
 //! verified when they are read; files of others have none to verify. A tensor of a dtype there is
-//! none for here is an error where it is asked for, and no hindrance to the others.
+//! none for here is an error where it is asked for, and no hindrance to the others. Complex numbers
+//! (`C64`) are pairs of `f32` in a last axis of size 2, which
+//! [`ComplexTensor`](crate::complex::ComplexTensor) takes; the format has none of `f64`.
 
 mod reader;
 
@@ -94,8 +96,35 @@ pub fn map_sharded(index: impl AsRef<Path>) -> Result<StateDict> {
 pub fn save(path: impl AsRef<Path>, state: &StateDict) -> Result<()> {
     use std::io::Write;
     let path = path.as_ref();
-    let bytes = serialized(state).in_file(path)?;
+    let bytes = serialized(state, &[]).in_file(path)?;
     atomic::write(path, |file| file.write_all(&bytes))
+}
+
+/// [`save`], with the tensors of these names as complex numbers (`C64`): they have pairs, `[.., 2]`
+/// of `f32`, as [`ComplexTensor::to_host`](crate::complex::ComplexTensor::to_host) gives them.
+///
+/// # Errors
+/// The file cannot be written, a name is not there, or its tensor has no pairs of `f32`.
+#[track_caller]
+pub fn save_complex(path: impl AsRef<Path>, state: &StateDict, complex: &[&str]) -> Result<()> {
+    use std::io::Write;
+    let path = path.as_ref();
+    for name in complex {
+        are_pairs(state.get(name)).map_err(|refusal| refusal.of(name)).in_file(path)?;
+    }
+    let bytes = serialized(state, complex).in_file(path)?;
+    atomic::write(path, |file| file.write_all(&bytes))
+}
+
+/// Whether a tensor of this name can be complex numbers.
+fn are_pairs(value: Option<&HostTensor>) -> std::result::Result<(), Refusal> {
+    let Some(value) = value else { return Err("there is no such tensor".into()) };
+    let ty = value.ty();
+    if ty.dtype == DType::F32 && ty.shape.sizes().last() == Some(&2) {
+        return Ok(());
+    }
+    let refusal = Refusal::new(format!("complex numbers are pairs [.., 2] of f32, not {ty}"));
+    Err(refusal.hint("the format has complex numbers of f32 only"))
 }
 
 /// The bytes of such a file.
@@ -104,17 +133,21 @@ pub fn save(path: impl AsRef<Path>, state: &StateDict) -> Result<()> {
 /// There are more names than a file can hold.
 #[track_caller]
 pub fn to_bytes(state: &StateDict) -> Result<Vec<u8>> {
-    match serialized(state) {
+    match serialized(state, &[]) {
         Ok(bytes) => Ok(bytes),
         Err(error) => Err(data_error(error.to_string())),
     }
 }
 
-/// The bytes of a file, with the checksum of its contents in the metadata.
-fn serialized(state: &StateDict) -> std::result::Result<Vec<u8>, SafeTensorError> {
+/// The bytes of a file, with the checksum of its contents in the metadata. The tensors of some
+/// names are pairs, and written as complex numbers.
+fn serialized(
+    state: &StateDict,
+    complex: &[&str],
+) -> std::result::Result<Vec<u8>, SafeTensorError> {
     let metadata = HashMap::from([(CHECKSUM.to_owned(), checksum(state.iter()))]);
-    let views = state.iter().map(|(name, value)| (name, Contents(value)));
-    safetensors::serialize(views, Some(metadata))
+    let contents = |(name, value)| (name, Contents { value, is_complex: complex.contains(&name) });
+    safetensors::serialize(state.iter().map(contents), Some(metadata))
 }
 
 /// Writes files of at most `max_bytes` of contents each (a larger tensor has one of its own) beside
@@ -212,11 +245,16 @@ fn checksum<'a>(tensors: impl Iterator<Item = (&'a str, &'a HostTensor)>) -> Str
 }
 
 /// A tensor as the format's crate wants to see it.
-struct Contents<'a>(&'a HostTensor);
+struct Contents<'a> {
+    value: &'a HostTensor,
+    /// Whether it has pairs, which are written as complex numbers.
+    is_complex: bool,
+}
 
 impl View for Contents<'_> {
     fn dtype(&self) -> Dtype {
-        match self.0.ty().dtype {
+        match self.value.ty().dtype {
+            _ if self.is_complex => Dtype::C64,
             DType::F32 => Dtype::F32,
             DType::F64 => Dtype::F64,
             DType::Bf16 => Dtype::BF16,
@@ -229,14 +267,15 @@ impl View for Contents<'_> {
     }
 
     fn shape(&self) -> &[usize] {
-        self.0.ty().shape.sizes()
+        let sizes = self.value.ty().shape.sizes();
+        &sizes[..sizes.len() - usize::from(self.is_complex)]
     }
 
     fn data(&self) -> Cow<'_, [u8]> {
-        Cow::Borrowed(self.0.bytes())
+        Cow::Borrowed(self.value.bytes())
     }
 
     fn data_len(&self) -> usize {
-        self.0.bytes().len()
+        self.value.bytes().len()
     }
 }

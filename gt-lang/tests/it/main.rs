@@ -4,6 +4,7 @@
 extern crate gt_lang as gt;
 
 mod autocast;
+mod complex_files;
 mod data;
 mod debug;
 mod distributions;

@@ -1,6 +1,7 @@
 //! Gradients against finite differences, op by op on random shapes.
 
 mod cases;
+mod complex;
 mod matrices;
 mod rows;
 
@@ -123,6 +124,7 @@ pub(super) fn cases(rng: &mut Rng) -> Vec<Case> {
     cases.extend(rows::cases(rng));
     cases.extend(matrices::cases());
     cases.extend(matrices::transforms());
+    cases.extend(complex::cases());
     cases
 }
 

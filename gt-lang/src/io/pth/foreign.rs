@@ -25,11 +25,6 @@ const KINDS: &[(&[&str], &str, &str)] = &[
         "save `tensor.cpu()`",
     ),
     (
-        &["ComplexFloatStorage", "ComplexDoubleStorage"],
-        "a tensor of complex numbers",
-        "save `torch.view_as_real(tensor)`",
-    ),
-    (
         &["CharStorage", "ShortStorage"],
         "a tensor of small integers (int8, int16), dtypes without a counterpart here",
         "save `tensor.int()`",

@@ -5,7 +5,8 @@
 //! instructions, and the few names, that states of models and optimizers use (`pickle`); any other
 //! name is an error that tells it, the tensor and what to save instead (`foreign`). No value is
 //! left out or changed on the way without an error. Depth, number and size of what is read are
-//! limited, whatever the file says.
+//! limited, whatever the file says. Complex numbers come as pairs in a last axis of size 2, which
+//! [`ComplexTensor`](crate::complex::ComplexTensor) takes.
 
 mod foreign;
 mod pickle;
@@ -23,8 +24,8 @@ use super::unpack::Unpacking;
 use super::{InFile, Refusal, file_error, size_of, tensor};
 use crate::error::Result;
 use crate::state::StateDict;
-use pickle::{Machine, Sign, TensorRef};
-use stack::Value;
+use pickle::{Machine, TensorRef};
+use stack::{Kind, Value};
 
 /// The deepest nesting of dictionaries and lists.
 const MAX_DEPTH: usize = 32;
@@ -146,11 +147,13 @@ impl File {
     /// order.
     fn tensor(&mut self, t: &TensorRef) -> Result<HostTensor, Refusal> {
         let storage = self.storage(t)?;
-        let width = t.dtype.size();
+        let (dtype, width) = (t.kind.dtype, t.kind.width());
         let outside = || format!("elements outside of storage {}", t.key);
-        let size = size_of(t.dtype, &t.sizes).ok_or_else(outside)?;
+        let mut sizes = t.sizes.clone();
+        sizes.extend(t.kind.is_complex.then_some(2));
+        let size = size_of(dtype, &sizes).ok_or_else(outside)?;
         if size == 0 {
-            return tensor(t.dtype, &t.sizes, Bytes::new());
+            return tensor(dtype, &sizes, Bytes::new());
         }
         let last = last_element(t).ok_or_else(outside)?;
         if last >= storage.len() / width {
@@ -163,8 +166,9 @@ impl File {
             self.left.take(size as u64)?;
             gathered(&data, &t.sizes, &t.strides, width).ok_or_else(outside)?
         };
-        let data = if t.sign == Sign::Negated { negated(&data, width) } else { data };
-        tensor(t.dtype, &t.sizes, data)
+        let data = if t.lazy.is_negated { negated(&data, dtype.size()) } else { data };
+        let data = if t.lazy.is_conjugated { negated(&data, width) } else { data };
+        tensor(dtype, &sizes, data)
     }
 
     /// A storage's bytes, which are as many as the pickle says.
@@ -177,21 +181,22 @@ impl File {
                 bytes
             }
         };
-        match t.stored.checked_mul(t.dtype.size()) {
+        match t.stored.checked_mul(t.kind.width()) {
             Some(size) if size == storage.len() => Ok(storage),
             _ => Err(format!(
                 "storage {} has {} bytes, not {} elements of {}",
                 t.key,
                 storage.len(),
                 t.stored,
-                t.dtype
+                t.kind
             )
             .into()),
         }
     }
 }
 
-/// Floats of this width, little-endian, with the other sign: the last byte's highest bit.
+/// Floats of this width, little-endian, with the other sign: the last byte's highest bit. Of
+/// complex numbers of this width that is the sign of the imaginary part.
 fn negated(data: &[u8], width: usize) -> Bytes {
     let mut data = data.to_vec();
     data.iter_mut().skip(width - 1).step_by(width).for_each(|byte| *byte ^= 0x80);
@@ -269,17 +274,20 @@ impl Flat<'_> {
     }
 }
 
-/// The dtype of a class of storages.
-fn storage_dtype(class: &str) -> Option<DType> {
-    Some(match class {
-        "FloatStorage" => DType::F32,
-        "DoubleStorage" => DType::F64,
-        "HalfStorage" => DType::F16,
-        "BFloat16Storage" => DType::Bf16,
-        "LongStorage" => DType::I64,
-        "IntStorage" => DType::I32,
-        "ByteStorage" => DType::U8,
-        "BoolStorage" => DType::Bool,
+/// What the elements of a class of storages are.
+fn storage_kind(class: &str) -> Option<Kind> {
+    let (dtype, is_complex) = match class {
+        "FloatStorage" => (DType::F32, false),
+        "DoubleStorage" => (DType::F64, false),
+        "HalfStorage" => (DType::F16, false),
+        "BFloat16Storage" => (DType::Bf16, false),
+        "LongStorage" => (DType::I64, false),
+        "IntStorage" => (DType::I32, false),
+        "ByteStorage" => (DType::U8, false),
+        "BoolStorage" => (DType::Bool, false),
+        "ComplexFloatStorage" => (DType::F32, true),
+        "ComplexDoubleStorage" => (DType::F64, true),
         _ => return None,
-    })
+    };
+    Some(Kind { dtype, is_complex })
 }

@@ -11,10 +11,8 @@
 
 use std::collections::BTreeMap;
 
-use gt_ir::DType;
-
-use super::stack::{self, Global, Value};
-use super::{foreign, storage_dtype};
+use super::stack::{self, Global, Kind, Value};
+use super::{foreign, storage_kind};
 use crate::io::Refusal;
 
 /// The most axes of a tensor.
@@ -25,26 +23,27 @@ const MAX_TOLD: usize = 100;
 /// A tensor as the pickle describes it: elements of a storage.
 #[derive(Clone, Debug)]
 pub(super) struct TensorRef {
-    pub(super) dtype: DType,
+    pub(super) kind: Kind,
     pub(super) key: String,
     pub(super) offset: usize,
     pub(super) sizes: Vec<usize>,
     pub(super) strides: Vec<usize>,
     /// How many elements the storage has.
     pub(super) stored: usize,
-    pub(super) sign: Sign,
+    pub(super) lazy: Lazy,
 }
 
-/// Whether the elements of the storage are those of the tensor, or their negatives (a lazy `-x`, as
-/// the imaginary part of a conjugate is).
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Sign {
-    AsStored,
-    Negated,
+/// What is yet to be done to the elements of the storage: PyTorch puts it off.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Lazy {
+    /// A change of sign (`-x`, as the imaginary part of a conjugate is).
+    pub(super) is_negated: bool,
+    /// A change of the sign of imaginary parts.
+    pub(super) is_conjugated: bool,
 }
 
-/// A storage: its elements' dtype, its name in the archive, and how many elements it has.
-type Storage = (DType, String, usize);
+/// A storage: what its elements are, its name in the archive, and how many elements it has.
+type Storage = (Kind, String, usize);
 
 /// The machine: a stack, a memory by number, and the lists of what was made.
 #[derive(Default)]
@@ -320,8 +319,8 @@ impl Machine {
             ("torch._utils", "_rebuild_tensor_v2") => Global::Tensor,
             ("torch._utils", "_rebuild_parameter") => Global::Parameter,
             ("torch", "Size") => Global::Size,
-            ("torch", class) if storage_dtype(class).is_some() => {
-                storage_dtype(class).map(Global::Storage).ok_or("a storage")?
+            ("torch", class) if storage_kind(class).is_some() => {
+                storage_kind(class).map(Global::Storage).ok_or("a storage")?
             }
             _ => return Err(foreign::refusal(&module, &name)),
         };
@@ -340,11 +339,11 @@ impl Machine {
     fn persistent(&mut self) -> Out {
         let id = self.pop()?;
         match *self.items(id) {
-            [kind, Value::Global(Global::Storage(dtype)), key, _, Value::Int(stored)]
-                if self.text(kind)? == "storage" =>
+            [word, Value::Global(Global::Storage(kind)), key, _, Value::Int(stored)]
+                if self.text(word)? == "storage" =>
             {
                 let stored = usize::try_from(stored)?;
-                self.storages.push((dtype, self.text(key)?.to_owned(), stored));
+                self.storages.push((kind, self.text(key)?.to_owned(), stored));
                 self.push(Value::Storage(self.storages.len() - 1))
             }
             _ => Err("the pickle refers to a value that is not a storage".into()),
@@ -368,7 +367,7 @@ impl Machine {
                 [Value::Storage(at), Value::Int(offset), sizes, strides, rest @ ..],
             ) => {
                 let mut tensor = self.described(*at, *offset, *sizes, *strides)?;
-                tensor.sign = self.sign(tensor.dtype, rest)?;
+                tensor.lazy = self.lazy(tensor.kind, rest)?;
                 self.tensors.push(tensor);
                 self.push(Value::Tensor(self.tensors.len() - 1))
             }
@@ -378,7 +377,7 @@ impl Machine {
 
     /// A tensor over a storage, with sizes and strides that fit each other.
     fn described(&self, at: usize, offset: i64, sizes: Value, strides: Value) -> Out<TensorRef> {
-        let (dtype, key, stored) =
+        let (kind, key, stored) =
             self.storages.get(at).cloned().ok_or("a storage that is not there")?;
         let numbers = |value: Value| -> Out<Vec<usize>> {
             if !matches!(value, Value::Tuple(_) | Value::List(_)) {
@@ -397,13 +396,13 @@ impl Machine {
             return Err("a shape and strides of different lengths".into());
         }
         let offset = usize::try_from(offset)?;
-        let sign = Sign::AsStored;
-        Ok(TensorRef { dtype, key, offset, sizes, strides, stored, sign })
+        let lazy = Lazy::default();
+        Ok(TensorRef { kind, key, offset, sizes, strides, stored, lazy })
     }
 
     /// What follows a tensor's strides: `requires_grad`, hooks, and a dictionary of lazy changes
     /// where there are any.
-    fn sign(&self, dtype: DType, rest: &[Value]) -> Out<Sign> {
+    fn lazy(&self, kind: Kind, rest: &[Value]) -> Out<Lazy> {
         let changes = match rest {
             [Value::Bool(_), hooks] if self.is_nothing(*hooks) => &[],
             [Value::Bool(_), hooks, Value::None] if self.is_nothing(*hooks) => &[],
@@ -412,15 +411,16 @@ impl Machine {
             }
             _ => return Err("the tensor has more to it than a state's tensors have".into()),
         };
-        let mut sign = Sign::AsStored;
+        let mut lazy = Lazy::default();
         for (what, on) in changes {
             match (self.text(*what)?, on) {
                 (_, Value::Bool(false)) => (),
-                ("neg", Value::Bool(true)) if dtype.is_float() => sign = Sign::Negated,
+                ("neg", Value::Bool(true)) if kind.dtype.is_float() => lazy.is_negated = true,
+                ("conj", Value::Bool(true)) if kind.is_complex => lazy.is_conjugated = true,
                 (what, _) => return Err(foreign::lazy(what)),
             }
         }
-        Ok(sign)
+        Ok(lazy)
     }
 
     /// No hooks: nothing, or an empty dictionary.

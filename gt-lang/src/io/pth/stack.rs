@@ -29,7 +29,29 @@ pub(super) enum Global {
     Tensor,
     Parameter,
     Size,
-    Storage(DType),
+    Storage(Kind),
+}
+
+/// What the elements of a storage are.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Kind {
+    /// The dtype of the numbers, or of the parts of complex ones.
+    pub(super) dtype: DType,
+    pub(super) is_complex: bool,
+}
+
+impl Kind {
+    /// Bytes of an element.
+    pub(super) fn width(self) -> usize {
+        self.dtype.size() * if self.is_complex { 2 } else { 1 }
+    }
+}
+
+impl std::fmt::Display for Kind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let complex = if self.is_complex { "complex numbers of " } else { "" };
+        write!(f, "{complex}{}", self.dtype)
+    }
 }
 
 /// The keys of the dictionaries that are open on the stack, outermost first.

@@ -23,8 +23,10 @@ use crate::state::StateDict;
 const MAX_HEADER: usize = 100_000_000;
 /// The most names an error lists.
 const MAX_LISTED: usize = 5;
-/// The format's names of the dtypes there are here.
-const DTYPES: [(&str, DType); 8] = [
+/// Complex numbers, whose parts are `f32`.
+const COMPLEX: &str = "C64";
+/// The format's names of the dtypes there are here, or of which there are the parts.
+const DTYPES: [(&str, DType); 9] = [
     ("F32", DType::F32),
     ("F64", DType::F64),
     ("BF16", DType::Bf16),
@@ -33,6 +35,7 @@ const DTYPES: [(&str, DType); 8] = [
     ("I32", DType::I32),
     ("U8", DType::U8),
     ("BOOL", DType::Bool),
+    (COMPLEX, DType::F32),
 ];
 
 /// An open file; see [`open`](super::open).
@@ -49,6 +52,7 @@ pub struct Reader {
 #[derive(Clone, Debug)]
 struct Entry {
     dtype: String,
+    /// Of complex numbers with a last size of 2, of their parts.
     sizes: Vec<usize>,
     place: Range<usize>,
 }
@@ -156,8 +160,10 @@ impl Entry {
             value.get(field)?.as_array()?.iter().map(whole).collect()
         };
         let dtype = value.get("dtype")?.as_str()?.to_owned();
+        let mut sizes = numbers("shape")?;
+        sizes.extend((dtype == COMPLEX).then_some(2));
         match numbers("data_offsets")?[..] {
-            [from, to] => Some(Entry { dtype, sizes: numbers("shape")?, place: from..to }),
+            [from, to] => Some(Entry { dtype, sizes, place: from..to }),
             _ => None,
         }
     }
