@@ -30,6 +30,7 @@ pub mod nn;
 mod no_grad;
 pub mod optim;
 pub mod prelude;
+pub mod quantized;
 pub mod reference;
 mod scope;
 pub mod session;

@@ -18,9 +18,9 @@ pub use crate::nn::{
     Embedding, EmbeddingBag, Flatten, Forward, Gelu, GroupNorm, Gru, GruCell, Hardswish, Identity,
     Init, InstanceNorm, LayerNorm, Layers, LeakyRelu, Linear, LogSoftmax, Lora, LoraConfig, Lstm,
     LstmCell, MaxPool2d, MaxPool3d, Mish, Mode, Module, MultiheadAttention, NormOrder,
-    PixelShuffle, PixelUnshuffle, Relu, RmsNorm, Rnn, RnnCell, RnnNonlinearity, Sigmoid, Silu,
-    Softmax, Softplus, Tanh, TransformerDecoder, TransformerDecoderLayer, TransformerEncoder,
-    TransformerEncoderLayer, Upsample, repeat,
+    PixelShuffle, PixelUnshuffle, QuantizedLinear, Relu, RmsNorm, Rnn, RnnCell, RnnNonlinearity,
+    Sigmoid, Silu, Softmax, Softplus, Tanh, TransformerDecoder, TransformerDecoderLayer,
+    TransformerEncoder, TransformerEncoderLayer, Upsample, repeat,
 };
 pub use crate::no_grad::{enable_grad, no_grad};
 pub use crate::optim::{

@@ -19,6 +19,7 @@ mod layers;
 mod lora;
 mod module;
 mod norm;
+mod quantized;
 mod recurrent;
 mod resize;
 mod state;
@@ -43,6 +44,7 @@ pub use layers::{LayerNorm, Linear};
 pub use lora::{Lora, LoraConfig};
 pub use module::{Event, Mode, Module, Place, Visitor, walk};
 pub use norm::{BatchNorm, GroupNorm, RmsNorm};
+pub use quantized::QuantizedLinear;
 pub use recurrent::{
     Gru, GruCell, GruState, Layers, Lstm, LstmCell, LstmState, Rnn, RnnCell, RnnNonlinearity,
     RnnState,

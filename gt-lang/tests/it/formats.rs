@@ -9,6 +9,7 @@ use gt::io::cifar::{self, Labels};
 use gt::io::gguf::{self, Value};
 use gt::io::{idx, npy};
 use gt::prelude::*;
+use gt::reference::Reference;
 use gt_ir::testing::Source;
 
 use crate::files::damaged;
@@ -75,6 +76,10 @@ fn what_llama_cpp_writes_is_read() {
             let halves = file.get_as(name, DType::Bf16).unwrap();
             let near = |(a, b): (f64, f64)| (a - b).abs() <= b.abs() / 256.0;
             assert!(halves.to_f64().into_iter().zip(want.to_f64()).all(near), "{name}");
+            let (session, _) = Reference::session();
+            let _entered = session.enter();
+            let integers = file.quantized(name).unwrap().dequantize();
+            assert_eq!(integers.to_host().unwrap().to_f64(), want.to_f64(), "{name}");
         }
     }
     assert_eq!(want.len() + 1, file.names().count());
@@ -87,6 +92,7 @@ fn what_llama_cpp_writes_is_read() {
         (file.get_as("I32", DType::F32), "I32: is i32[2,2], not of floats"),
         (file.get_as("F32", DType::I64), "F32: i64 is no dtype of floats"),
         (file.state().map(|_| unreachable!()), "which is not known here"),
+        (file.quantized("F32").map(|_| unreachable!()), "F32: is no quantized matrix"),
     ] {
         let error = error.unwrap_err();
         assert!(error.message().contains(text), "{error}");
@@ -102,6 +108,7 @@ fn damaged_files_are_errors_or_what_they_say() {
     let arrays: Load = |bytes| idx::from_bytes(bytes, "x").map(|array| array.bytes().len());
     let tensors: Load = |bytes| {
         let file = gguf::from_bytes(bytes, "x")?;
+        file.names().for_each(|name| drop(file.quantized(name)));
         let values = file.names().filter_map(|name| file.get(name).ok());
         Ok(values.map(|value| value.bytes().len()).sum())
     };

@@ -13,7 +13,6 @@ use super::{
     ir::{Base, Class, Function, Inst, Mem, Op, Reg, Source},
     isa::Vectors,
     lanes::Value,
-    rows::Turn,
 };
 use crate::kernel::{
     nest::Nest,
@@ -43,6 +42,13 @@ pub(super) enum Rest {
     /// So many, as is known when the code is written.
     First(usize),
     Where(Reg),
+}
+
+/// How far accumulators turn, in lanes.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Turn {
+    By(usize),
+    ByReg(Reg),
 }
 
 /// An address or an index at the current position.

@@ -2,25 +2,18 @@
 //!
 //! An element has the accumulator of its number in the row, but the innermost loop counts from 0
 //! each time. So the accumulators stand in the order of the elements to come: after each innermost
-//! loop they turn by as many lanes as it had elements, and after the row they turn back. A part of a
-//! row begins and ends anywhere in an innermost loop; its first position is found by divisions.
+//! loop they turn by as many lanes as it had elements, and after the row they turn back. A part of
+//! a row begins and ends anywhere in an innermost loop; its first position is found by divisions.
 
 use gt_ir::DType;
 
 use super::{
     Unsupported,
-    emit::{Emitter, Part},
+    emit::{Emitter, Part, Turn},
     ir::{Base, Class, Inst, Mem, Op, Reg, Source, Width},
     isa,
 };
 use crate::kernel::spec::{ACCUMULATORS, accumulated};
-
-/// How far accumulators turn, in lanes.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Turn {
-    By(usize),
-    ByReg(Reg),
-}
 
 impl Emitter<'_> {
     /// Whether accumulators turn after the loop at this position, the innermost of a row.

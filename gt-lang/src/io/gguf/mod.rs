@@ -4,10 +4,10 @@
 //! Guarantees: names, sizes and places are validated against the file's size, and tensors do not
 //! overlap. Tensors of `F32`, `F16`, `BF16`, `F64`, `I32` and `I64` share the mapping; those of
 //! `Q8_0`, `Q4_0`, `Q4_K` and `Q6_K` become floats when they are asked for, by the formulas of
-//! `ggml`. A tensor of another kind is an error where it is asked for, and no hindrance to the
-//! others.
+//! `ggml`, or stay integers ([`Reader::quantized`]). A tensor of another kind is an error where it
+//! is asked for, and no hindrance to the others.
 //!
-//! Does not: compute with quantized numbers, know models, or write files.
+//! Does not: know models, or write files.
 
 mod blocks;
 mod header;
@@ -19,8 +19,11 @@ use bytes::Bytes;
 use gt_ir::{DType, Element, HostTensor};
 
 use super::{InFile, Refusal, file_error, mmap, tensor};
+use crate::core::DynTensor;
 use crate::error::Result;
+use crate::quantized::Quantized;
 use crate::state::StateDict;
+use blocks::Groups;
 use header::{Entry, Header, Kind};
 
 /// A value about the model, such as its number of layers or its tokens.
@@ -149,6 +152,39 @@ impl Reader {
         floats(&entry.sizes, numbers, dtype).map_err(|why| why.of(name)).in_file(&self.path)
     }
 
+    /// The quantized matrix of this name as it is, for products that read its integers.
+    ///
+    /// ```no_run
+    /// # extern crate gt_lang as gt;
+    /// # use gt::prelude::*;
+    /// let file = io::gguf::open("model.gguf")?;
+    /// let weight = file.quantized("blk.0.ffn_up.weight")?;
+    /// let layer: QuantizedLinear = QuantizedLinear::from_parts(weight, None);
+    /// # Ok::<(), gt::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// No tensor has this name, it is not quantized, or no matrix.
+    #[track_caller]
+    pub fn quantized(&self, name: &str) -> Result<Quantized> {
+        let entry = self.entry(name)?;
+        let (Kind::Blocks(quant), &[rows, columns]) = (entry.kind, &entry.sizes[..]) else {
+            let message = format!("{name}: is no quantized matrix");
+            return Err(file_error(&self.path, message).hint("read it with `get`"));
+        };
+        let Groups { numbers, scales, minima } = quant.unpack(&self.data[entry.place.clone()]);
+        let n_groups = columns / quant.group();
+        let of_groups = |x: Vec<f32>| DynTensor::from_vec(x, [rows, n_groups]);
+        let quantized = Quantized {
+            numbers: DynTensor::from_vec(numbers, [rows, n_groups, quant.group()]),
+            scales: of_groups(scales),
+            minima: (!minima.is_empty()).then(|| of_groups(minima)),
+            zero: quant.zero(),
+            is_packed: false,
+        };
+        Ok(quantized.packed(quant.has_four_bits()))
+    }
+
     /// All tensors, quantized ones as `f32`.
     ///
     /// # Errors
@@ -172,12 +208,13 @@ impl Reader {
 
     /// The numbers of a quantized tensor, which are `f32`.
     fn numbers(&self, entry: &Entry) -> Vec<f64> {
-        let mut numbers = Vec::with_capacity(entry.sizes.iter().product());
-        if let Kind::Blocks(quant) = entry.kind {
-            let bytes = &self.data[entry.place.clone()];
-            quant.dequantize(bytes, &mut |number| numbers.push(f64::from(number)));
+        match entry.kind {
+            Kind::Blocks(quant) => {
+                let numbers = quant.dequantize(&self.data[entry.place.clone()]);
+                numbers.map(f64::from).collect()
+            }
+            Kind::Plain(_) | Kind::Unknown(_) => Vec::new(),
         }
-        numbers
     }
 }
 
