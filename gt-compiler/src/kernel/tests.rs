@@ -161,7 +161,26 @@ impl Case {
             sizes.pop();
         }
         let reduced: Vec<bool> = sizes.iter().map(|_| s.chance(2, 5)).collect();
-        let (_, loops, order) = reduction(&sizes, |d| reduced[d]);
+        Case::over(s, dtypes, &sizes, &reduced)
+    }
+
+    /// Rows of two or three dims that do not merge, of which some operands depend on a part.
+    fn of_rows(s: &mut Source<'_>, dtypes: &[DType]) -> Case {
+        let extents = [2, 3, 7, 10, 16, 31, 32, 33, 50, 126];
+        let mut sizes: Vec<usize> =
+            (0..2 + s.below(2)).map(|_| extents[s.below(extents.len())]).collect();
+        match s.below(4) {
+            0 => sizes = vec![3 + s.below(1500), 2 + s.below(30)],
+            1 => sizes.insert(0, 1 + s.below(9)),
+            _ => (),
+        }
+        let n_kept = if sizes.len() > 2 { s.below(2) } else { 0 };
+        let reduced: Vec<bool> = (0..sizes.len()).map(|d| d >= n_kept).collect();
+        Case::over(s, dtypes, &sizes, &reduced)
+    }
+
+    fn over(s: &mut Source<'_>, dtypes: &[DType], sizes: &[usize], reduced: &[bool]) -> Case {
+        let (_, loops, order) = reduction(sizes, |d| reduced[d]);
         let rows = s.chance(1, 3) && !loops[0].reduce;
         let mut case = Case {
             loops,
@@ -396,11 +415,20 @@ fn same(dtype: DType, a: &[u8], b: &[u8]) -> bool {
 fn check(seed: u64, compilers: &mut [Compiler], dtypes: &[DType]) {
     let mut s = Source::from_seed(seed);
     let case = Case::random(&mut s, dtypes);
+    has_one_result(seed, &mut s, &case, (compilers, dtypes));
+}
+
+fn has_one_result(
+    seed: u64,
+    s: &mut Source<'_>,
+    case: &Case,
+    (compilers, dtypes): (&mut [Compiler], &[DType]),
+) {
     let data: Vec<Vec<Vec<u8>>> = case
         .operands
         .iter()
         .map(|(dtype, over)| {
-            iterations(&case.loops, |l| over[l]).iter().map(|_| element(*dtype, &mut s)).collect()
+            iterations(&case.loops, |l| over[l]).iter().map(|_| element(*dtype, s)).collect()
         })
         .collect();
     let want = case.run(&mut compilers[0], &data, None);
@@ -408,11 +436,11 @@ fn check(seed: u64, compilers: &mut [Compiler], dtypes: &[DType]) {
         for _ in 0..2 {
             let mut more = case.clone();
             for _ in 0..s.below(3) {
-                more.grow(&mut s, dtypes);
+                more.grow(s, dtypes);
                 let value = ExprId(more.nodes.len() as u32 - 1);
-                more.store(&mut s, value);
+                more.store(s, value);
             }
-            let got = more.run(compiler, &data, Some(&mut s));
+            let got = more.run(compiler, &data, Some(&mut *s));
             let dtype = case.nodes[case.stores[0].0.0 as usize].dtype;
             let differs = want[0].iter().zip(&got[0]).position(|(a, b)| !same(dtype, a, b));
             if let Some(i) = differs {
@@ -461,9 +489,33 @@ fn wide_elements_too() {
     }
 }
 
+/// Accumulators that turn are those of the path without turns.
+#[test]
+fn rows_of_several_loops_too() {
+    let mut compilers = compilers();
+    let mut n_turning = 0;
+    for seed in seeds(3_000_000) {
+        let dtypes = match seed % 3 {
+            0 => [DType::F32; 4],
+            1 => [DType::F32, DType::U8, DType::Bool, DType::Bf16],
+            _ => [DType::F64, DType::I64, DType::F32, DType::Bool],
+        };
+        let mut s = Source::from_seed(seed);
+        let case = Case::of_rows(&mut s, &dtypes);
+        let nest = plain(&case).loop_by_loop();
+        n_turning += u64::from(nest.row.is_some());
+        has_one_result(seed, &mut s, &case, (&mut compilers, &dtypes));
+    }
+    assert!(4 * n_turning > seeds(0).end, "{n_turning} cases with turns");
+}
+
 /// The plain nest of a random case.
 fn nest(seed: u64, dtypes: &[DType]) -> Nest {
-    let case = Case::random(&mut Source::from_seed(seed), dtypes);
+    plain(&Case::random(&mut Source::from_seed(seed), dtypes))
+}
+
+/// The nest of a case whose operands lie in order.
+fn plain(case: &Case) -> Nest {
     let plain = |over: &dyn Fn(usize) -> bool| {
         let (access, _) = layout(&case.loops, over, None);
         Memory { access, words: vec![] }
