@@ -14,6 +14,7 @@
 mod checkpoint;
 mod model;
 mod sample;
+mod sampler;
 mod tokens;
 
 use anyhow::{Result, ensure};
@@ -21,7 +22,8 @@ use checkpoint::Checkpoint;
 use clap::Parser;
 use gt::prelude::*;
 use model::Gpt2;
-use sample::{Sampler, largest_difference, write};
+use sample::{largest_difference, write};
+use sampler::Sampler;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Instant;

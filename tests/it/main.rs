@@ -14,6 +14,7 @@ mod filetests;
 mod fuzzing;
 mod gpt;
 mod gpt2;
+mod llama;
 mod network;
 mod observe;
 mod operating;

@@ -1,0 +1,123 @@
+//! A LLaMA in Hugging Face's layout: `config.json` with `model.safetensors`, or with the parts of
+//! that file and their index. Files are mapped, so a tensor is read when it is asked for.
+
+use anyhow::{Context as _, Result, ensure};
+use gt::io::safetensors;
+use gt::prelude::*;
+use serde_json::Value;
+use std::path::Path;
+
+/// The sizes of a model.
+#[derive(Clone, Debug)]
+pub struct Config {
+    pub vocabulary: usize,
+    pub width: usize,
+    pub wide: usize,
+    pub layers: usize,
+    pub heads: usize,
+    /// Heads of keys and values, each shared by some heads of queries.
+    pub key_heads: usize,
+    pub head_width: usize,
+    pub context: usize,
+    pub eps: f64,
+    /// How fast pairs of elements turn with the position, in radians.
+    pub frequencies: Vec<f32>,
+    /// Whether the output layer is the embedding.
+    pub tied: bool,
+}
+
+impl Config {
+    fn load(file: &Path) -> Result<Config> {
+        let text = std::fs::read_to_string(file)
+            .with_context(|| format!("cannot read {}", file.display()))?;
+        let json: Value = serde_json::from_str(&text)
+            .with_context(|| format!("{} is not JSON", file.display()))?;
+        Config::parse(&json)
+            .with_context(|| format!("{} does not describe a LLaMA", file.display()))
+    }
+
+    fn parse(json: &Value) -> Result<Config> {
+        let found = |name: &str| json.get(name).and_then(Value::as_u64).filter(|&size| size > 0);
+        let size = |name: &str| {
+            found(name).map(|n| n as usize).with_context(|| format!("the size `{name}` is missing"))
+        };
+        let activation = json.get("hidden_act").and_then(Value::as_str).unwrap_or("silu");
+        ensure!(activation == "silu", "the activation is `{activation}`, not `silu`");
+        let (width, heads) = (size("hidden_size")?, size("num_attention_heads")?);
+        let key_heads = size("num_key_value_heads").unwrap_or(heads);
+        let head_width = size("head_dim").unwrap_or(width / heads);
+        ensure!(
+            heads.is_multiple_of(key_heads) && head_width.is_multiple_of(2),
+            "{heads} heads of width {head_width} do not share {key_heads} keys"
+        );
+        Ok(Config {
+            vocabulary: size("vocab_size")?,
+            wide: size("intermediate_size")?,
+            layers: size("num_hidden_layers")?,
+            context: size("max_position_embeddings")?,
+            eps: json.get("rms_norm_eps").and_then(Value::as_f64).unwrap_or(1e-6),
+            frequencies: frequencies(json, head_width)?,
+            tied: json.get("tie_word_embeddings").and_then(Value::as_bool).unwrap_or(false),
+            width,
+            heads,
+            key_heads,
+            head_width,
+        })
+    }
+}
+
+/// The frequencies of rotary embeddings (Su et al. 2021). `rope_scaling` of kind `llama3` slows
+/// down those that turn less than once in the context that the model was first trained on.
+fn frequencies(json: &Value, head_width: usize) -> Result<Vec<f32>> {
+    let base = json.get("rope_theta").and_then(Value::as_f64).unwrap_or(10_000.0);
+    let of = |i: usize| base.powf(-2.0 * i as f64 / head_width as f64);
+    let all = (0..head_width / 2).map(of);
+    let Some(scaling) = json.get("rope_scaling").filter(|scaling| !scaling.is_null()) else {
+        return Ok(all.map(|f| f as f32).collect());
+    };
+    let kind = scaling.get("rope_type").or_else(|| scaling.get("type")).and_then(Value::as_str);
+    ensure!(kind == Some("llama3"), "`rope_scaling` is {scaling}, not of type `llama3`");
+    let number = |name: &str| {
+        let number = scaling.get(name).and_then(Value::as_f64);
+        number.with_context(|| format!("`rope_scaling` has no `{name}`"))
+    };
+    let (factor, context) = (number("factor")?, number("original_max_position_embeddings")?);
+    let (low, high) = (number("low_freq_factor")?, number("high_freq_factor")?);
+    let scaled = |f: f64| {
+        let turns = context * f / std::f64::consts::TAU;
+        let kept = ((turns - low) / (high - low)).clamp(0.0, 1.0);
+        f * (kept + (1.0 - kept) / factor)
+    };
+    Ok(all.map(|f| scaled(f) as f32).collect())
+}
+
+/// A configuration, and the tensors by name.
+pub struct Checkpoint {
+    pub config: Config,
+    state: StateDict,
+}
+
+impl Checkpoint {
+    pub fn load(folder: &Path) -> Result<Checkpoint> {
+        let config = Config::load(&folder.join("config.json"))?;
+        let index = folder.join("model.safetensors.index.json");
+        let state = match index.exists() {
+            true => safetensors::map_sharded(index)?,
+            false => safetensors::map(folder.join("model.safetensors"))?,
+        };
+        Ok(Checkpoint { config, state })
+    }
+
+    /// The tensor of this name as `f32`, checked to have these sizes.
+    pub fn tensor(&self, name: &str, sizes: &[usize]) -> Result<DynTensor> {
+        let found = self.state.get(name);
+        let found = found.with_context(|| format!("the checkpoint has no tensor `{name}`"))?;
+        let shape = found.ty().shape;
+        ensure!(
+            shape.sizes() == sizes,
+            "`{name}` is of sizes {:?}, where config.json asks for {sizes:?}",
+            shape.sizes()
+        );
+        Ok(DynTensor::from_host(found.clone()).to_dtype(DType::F32))
+    }
+}
