@@ -43,6 +43,10 @@ impl Config {
         };
         let activation = json.get("hidden_act").and_then(Value::as_str).unwrap_or("silu");
         ensure!(activation == "silu", "the activation is `{activation}`, not `silu`");
+        for bias in ["attention_bias", "mlp_bias"] {
+            let has_bias = json.get(bias).and_then(Value::as_bool).unwrap_or(false);
+            ensure!(!has_bias, "`{bias}` is true, but layers have no bias here");
+        }
         let (width, heads) = (size("hidden_size")?, size("num_attention_heads")?);
         let key_heads = size("num_key_value_heads").unwrap_or(heads);
         let head_width = size("head_dim").unwrap_or(width / heads);
@@ -66,20 +70,26 @@ impl Config {
     }
 }
 
-/// The frequencies of rotary embeddings (Su et al. 2021). `rope_scaling` of kind `llama3` slows
-/// down those that turn less than once in the context that the model was first trained on.
+/// The frequencies of rotary embeddings (Su et al. 2021). Scaling of type `llama3` slows down those
+/// that turn less than `high_freq_factor` times in the context that the model was first trained on,
+/// and those that turn less than `low_freq_factor` times by the whole factor. `rope_parameters` is
+/// the spelling of transformers 5.
 fn frequencies(json: &Value, head_width: usize) -> Result<Vec<f32>> {
-    let base = json.get("rope_theta").and_then(Value::as_f64).unwrap_or(10_000.0);
+    let found = |name: &str| json.get(name).filter(|value| !value.is_null());
+    let scaling = found("rope_scaling").or_else(|| found("rope_parameters"));
+    let base = found("rope_theta").or_else(|| scaling?.get("rope_theta"));
+    let base = base.and_then(Value::as_f64).unwrap_or(10_000.0);
     let of = |i: usize| base.powf(-2.0 * i as f64 / head_width as f64);
     let all = (0..head_width / 2).map(of);
-    let Some(scaling) = json.get("rope_scaling").filter(|scaling| !scaling.is_null()) else {
+    let kind = |scaling: &Value| scaling.get("rope_type").or_else(|| scaling.get("type")).cloned();
+    let Some(scaling) = scaling.filter(|s| kind(s).is_none_or(|kind| kind != "default")) else {
         return Ok(all.map(|f| f as f32).collect());
     };
-    let kind = scaling.get("rope_type").or_else(|| scaling.get("type")).and_then(Value::as_str);
-    ensure!(kind == Some("llama3"), "`rope_scaling` is {scaling}, not of type `llama3`");
+    let is_known = kind(scaling).is_some_and(|kind| kind == "llama3");
+    ensure!(is_known, "rotary embeddings are scaled by {scaling}, not by type `llama3`");
     let number = |name: &str| {
         let number = scaling.get(name).and_then(Value::as_f64);
-        number.with_context(|| format!("`rope_scaling` has no `{name}`"))
+        number.with_context(|| format!("the scaling of rotary embeddings has no `{name}`"))
     };
     let (factor, context) = (number("factor")?, number("original_max_position_embeddings")?);
     let (low, high) = (number("low_freq_factor")?, number("high_freq_factor")?);

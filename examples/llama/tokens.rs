@@ -63,6 +63,6 @@ impl Tokens {
             }
             return Ok(whole.strip_prefix(shown.as_str()).unwrap_or(&whole).to_owned());
         }
-        Ok(all.last().map(|token| format!("{token} ")).unwrap_or_default())
+        Ok(all.last().map(|token| format!(" {token}")).unwrap_or_default())
     }
 }

@@ -133,6 +133,9 @@ impl Body {
         let work = lines.steps.iter().map(|step| step.op.work());
         let work = work.fold(0, usize::saturating_add);
         let text = lines.to_string();
+        if !text::can_be_read(&text) {
+            return Err(OpError::new("loops and choices in each other are too deep"));
+        }
         if let Some(body) = read(&TABLE).all.get(&*text) {
             return Ok(*body);
         }

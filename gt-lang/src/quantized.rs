@@ -1,14 +1,14 @@
-//! Matrices of small integers: [`Quantized`], the weight of a linear layer in a quarter or an
-//! eighth of the memory.
+//! Matrices of small integers: [`Quantized`], the weight of a linear layer in less than a third or
+//! a fifth of the memory.
 //!
 //! Numbers of a row that stand side by side make a group. A group has a scale, and maybe a smallest
-//! number: a number is `scale * (q - zero) - minimum`, where `q` is an integer of 4 or 8 bits and
-//! `zero` is the same for the whole matrix. These are the formulas of `ggml` for `Q8_0`, `Q4_0`,
-//! `Q4_K` and `Q6_K`.
+//! number: a number is `scale * (q - zero) - minimum`, where `q` is an integer of 4 or 8 bits. With
+//! 8 bits `zero` is 128; with 4 bits it is 8, or 0 if groups have smallest numbers. These are the
+//! formulas of `ggml` for `Q8_0`, `Q4_0`, `Q4_K` and `Q6_K`.
 //!
-//! Guarantees: a product with few rows reads the integers as they are, so that it moves a quarter
-//! or an eighth of the bytes; a product with more rows makes floats of them first. Both compute in
-//! `f32`. Gradients flow to the other operand. Does not: compute with integers, or learn.
+//! Guarantees: a product with few rows reads the integers as they are, so that it moves as much
+//! less memory; a product with more rows makes floats of them first. Both compute in `f32`.
+//! Gradients flow to the other operand. Does not: compute with integers, or learn.
 
 use gt_ir::DType;
 use smallvec::SmallVec;
@@ -55,9 +55,11 @@ pub struct Quantized {
     pub(crate) scales: DynTensor,
     /// `[rows, groups]`.
     pub(crate) minima: Option<DynTensor>,
-    pub(crate) zero: u8,
     pub(crate) is_packed: bool,
 }
+
+/// The integer that stands for 0 where numbers are not packed.
+pub(crate) const ZERO: u8 = 128;
 
 impl Quantized {
     /// The integers nearest to the numbers of a matrix. With 8 bits, the scale of a group is its
@@ -95,6 +97,15 @@ impl Quantized {
         if self.is_packed { 4 } else { 8 }
     }
 
+    /// The integer that stands for 0, or for the smallest number of a group.
+    fn zero(&self) -> u8 {
+        match (self.is_packed, &self.minima) {
+            (false, _) => ZERO,
+            (true, None) => 8,
+            (true, Some(_)) => 0,
+        }
+    }
+
     /// The tensors that it consists of: the integers, `[rows, groups, group]` or half as many
     /// groups, the scales, and the smallest numbers of the groups if there are some.
     pub fn tensors(&self) -> impl Iterator<Item = &DynTensor> {
@@ -130,7 +141,7 @@ impl Quantized {
             // The product tells of other sizes.
             return x.to_dtype(DType::F32).matmul(&self.dequantize().t()).to_dtype(x.dtype());
         }
-        let (groups, group) = (self.scales.size(1), columns / self.scales.size(1).max(1));
+        let (groups, group) = (self.scales.size(1), self.numbers.size(2));
         let wide = x.to_dtype(DType::F32).reshape([n, 1, groups, group]);
         let product = |(at, numbers): (usize, DynTensor)| {
             let len = numbers.size(1);
@@ -162,8 +173,8 @@ impl Quantized {
             x.narrow(1, at as i64, numbers.size(1)).to_dtype(DType::F32).unsqueeze(-1)
         };
         let mut x = numbers.to_dtype(DType::F32);
-        if self.zero > 0 {
-            x -= f64::from(self.zero);
+        if self.zero() > 0 {
+            x -= f64::from(self.zero());
         }
         let x = x * of_group(&self.scales);
         match &self.minima {
@@ -172,15 +183,13 @@ impl Quantized {
         }
     }
 
-    /// Integers one a byte, packed in twos where they have 4 bits and the number of groups is even.
+    /// Integers of 4 bits, one a byte, in twos; the number of groups is even.
     #[track_caller]
-    pub(crate) fn packed(mut self, has_four_bits: bool) -> Quantized {
+    pub(crate) fn packed(mut self) -> Quantized {
         let n = self.numbers.size(1);
-        if has_four_bits && n.is_multiple_of(2) {
-            let half = |at: usize| self.numbers.narrow(1, at as i64, n / 2);
-            self.numbers = half(0).bitwise_or(&half(n / 2).bitwise_left_shift(4));
-            self.is_packed = true;
-        }
+        let half = |at: usize| self.numbers.narrow(1, at as i64, n / 2);
+        self.numbers = half(0).bitwise_or(&half(n / 2).bitwise_left_shift(4));
+        self.is_packed = true;
         self
     }
 }
@@ -208,16 +217,9 @@ fn checked(columns: usize, how: QuantizeConfig) -> Result<usize> {
 /// The largest absolute value of a group is 127 steps from 128.
 #[track_caller]
 fn eight(x: &DynTensor) -> Quantized {
-    const ZERO: u8 = 128;
     let scales = x.abs().max(-1) / 127.0;
-    let steps = (x / divisor(&scales)).round() + f64::from(ZERO);
-    Quantized {
-        numbers: steps.to_dtype(DType::U8),
-        scales,
-        minima: None,
-        zero: ZERO,
-        is_packed: false,
-    }
+    let steps = (x / divisor(&scales)).round().clamp(-127.0, 127.0) + f64::from(ZERO);
+    Quantized { numbers: steps.to_dtype(DType::U8), scales, minima: None, is_packed: false }
 }
 
 /// From the smallest number of a group to the largest one there are 15 steps.
@@ -225,10 +227,9 @@ fn eight(x: &DynTensor) -> Quantized {
 fn four(x: &DynTensor) -> Quantized {
     let least = x.min(-1);
     let scales = (x.max(-1) - &least) / 15.0;
-    let steps = ((x - least.unsqueeze(-1)) / divisor(&scales)).round();
+    let steps = ((x - least.unsqueeze(-1)) / divisor(&scales)).round().clamp(0.0, 15.0);
     let minima = Some(least.neg());
-    let numbers = steps.to_dtype(DType::U8);
-    Quantized { numbers, scales, minima, zero: 0, is_packed: false }.packed(true)
+    Quantized { numbers: steps.to_dtype(DType::U8), scales, minima, is_packed: false }.packed()
 }
 
 /// The scales of the numbers of groups; 1 in place of 0, which all numbers of a group then are.

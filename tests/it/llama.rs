@@ -105,7 +105,9 @@ fn a_checkpoint_that_does_not_fit_is_told() {
     let other = changed("\"silu\"", "\"gelu\"");
     assert!(other.contains("the activation is `gelu`, not `silu`"), "{other}");
     let scaled = changed("\"rope_scaling\": null", "\"rope_scaling\": {\"rope_type\": \"yarn\"}");
-    assert!(scaled.contains("not of type `llama3`"), "{scaled}");
+    assert!(scaled.contains("not by type `llama3`"), "{scaled}");
+    let biased = changed("\"attention_bias\": false", "\"attention_bias\": true");
+    assert!(biased.contains("`attention_bias` is true"), "{biased}");
     let wide = changed("\"hidden_size\": 64", "\"hidden_size\": 32");
     assert!(wide.contains("of sizes [288, 64], where config.json asks for [288, 32]"), "{wide}");
     let deep = changed("\"num_hidden_layers\": 2", "\"num_hidden_layers\": 3");

@@ -22,8 +22,9 @@ pub(crate) type Walk = SmallVec<[usize; 2]>;
 pub(crate) struct Nest {
     pub(crate) spec: KernelSpec,
     /// Loops of `spec` from the outermost to the innermost, the parallel ones first. Reduce loops
-    /// whose dims are neighbors but which no access walks as one are one walk where their common
-    /// index matters.
+    /// whose dims are neighbors, but which some access does not walk as one, are one walk where
+    /// their common index matters: where the walk is cut, or where it ends a row whose innermost
+    /// loop is no multiple of the accumulators.
     pub(super) order: SmallVec<[Walk; 8]>,
     /// Position in `order` of the vectorized walk; those after it reduce.
     pub(super) vector: Option<usize>,

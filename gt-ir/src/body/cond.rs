@@ -10,7 +10,7 @@ use crate::{attr::Attr, dtype::DType};
 /// A choice between two bodies, which take the same arguments and give results of the same types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Cond {
-    /// The dtype of the results that are given, as of [`Scan`](super::Scan).
+    /// The dtype of the results that are given; see [`Scan::dtype`](super::Scan::dtype).
     pub dtype: DType,
     /// What is computed where the condition is true.
     pub on_true: Body,

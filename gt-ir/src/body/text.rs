@@ -42,11 +42,11 @@ impl fmt::Display for Term {
 impl FromStr for Body {
     type Err = OpError;
     fn from_str(s: &str) -> Result<Body, OpError> {
-        let body = lines(s).ok_or_else(|| OpError::new("not the body of a loop"))?;
+        let body = lines(s).ok_or_else(|| OpError::new("not the body of a loop or a choice"))?;
         let body = Body::new(body)?;
         match body.0.text == s {
             true => Ok(body),
-            false => Err(OpError::new(format!("the body of a loop is spelled {body}"))),
+            false => Err(OpError::new(format!("the body of a loop or a choice is spelled {body}"))),
         }
     }
 }
@@ -77,6 +77,11 @@ fn step(s: &str, n_before: usize) -> Option<Step> {
     let open = outside(s, '(')??;
     let inputs = s[open + 1..].strip_suffix(')')?;
     Some(Step { op: s[..open].parse().ok()?, inputs: terms(inputs, n_before)? })
+}
+
+/// Whether the brackets of a text are not too deep to be read.
+pub(super) fn can_be_read(s: &str) -> bool {
+    outside(s, '\0').is_some()
 }
 
 /// The first place of a character outside of brackets; `None` if they are too deep.

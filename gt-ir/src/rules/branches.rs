@@ -1,8 +1,8 @@
 //! Choices between two functions, as `lax.cond` of JAX.
 //!
 //! A choice is the instructions of both functions, and a `where` for each result. Its gradient is a
-//! choice between their gradients, so nothing that the other function's gradient holds, such as the
-//! infinite slope of a square root at 0, is multiplied by zero.
+//! choice between their gradients: the other function's gradient, such as the infinite slope of a
+//! square root at 0, is left out, not multiplied by zero.
 
 use smallvec::SmallVec;
 

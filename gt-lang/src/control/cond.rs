@@ -2,6 +2,7 @@
 
 use std::panic::Location;
 
+use gt_ir::body::MAX_WORK;
 use gt_ir::{Cond, DType, Op, Type};
 
 use super::traced::{Traced, parts, stand_in};
@@ -10,13 +11,19 @@ use crate::core::DynTensor;
 use crate::error::{Error, ErrorKind, Result};
 use crate::session::Session;
 
+/// How many times as many instructions the gradient of a gradient may have: four for each walk
+/// back through a loop in a function.
+const ROOM: usize = 16;
+
 /// The results of `on_true` where the condition is true, else those of `on_false`, on the same
 /// operands. The condition is one `bool`, `[]`. `lax.cond` of JAX, `torch.cond`.
 ///
 /// Nothing is read: both functions are recorded, and engines compute both. An index outside of its
 /// axis is an error in either. The gradient is that of the function whose results are taken, even
 /// where the other one's is infinite or NaN, which comes through [`where_`](DynTensor::where_).
-/// [`vmap`](crate::autograd::vmap), for which each example has a condition, makes a `where_` of it.
+/// There are exceptions, for which a `where_` is recorded: functions that draw random numbers, stop
+/// gradients, have gradients written by hand or have more than 16,384 instructions, and
+/// [`vmap`](crate::autograd::vmap), for which each example has a condition.
 ///
 /// ```no_run
 /// # extern crate gt_lang as gt;
@@ -67,9 +74,12 @@ where
     }
     let same: Vec<DynTensor> = x.same().iter().chain(y.same()).cloned().collect();
     if let (false, Some(on_true), Some(on_false)) = (draws, x.body(&same), y.body(&same)) {
-        let all: Vec<&DynTensor> =
-            std::iter::once(condition).chain(operands.iter().copied()).chain(&same).collect();
-        return parts(|dtype| Op::Cond(Cond { dtype, on_true, on_false }), &all, &types, at);
+        let cond = Cond { dtype: DType::F32, on_true, on_false };
+        if cond.work() <= MAX_WORK / ROOM {
+            let all: Vec<&DynTensor> =
+                std::iter::once(condition).chain(operands.iter().copied()).chain(&same).collect();
+            return parts(|dtype| Op::Cond(Cond { dtype, ..cond }), &all, &types, at);
+        }
     }
     let operands: Vec<DynTensor> = operands.iter().map(|x| x.present()).collect();
     let (x, y) = (on_true(&operands).outcome()?, on_false(&operands).outcome()?);

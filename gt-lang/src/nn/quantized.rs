@@ -32,7 +32,6 @@ pub struct QuantizedLinear<I: Dim = Dyn, O: Dim = Dyn> {
     numbers: Buffer<(Dyn, Dyn, Dyn), Int>,
     scales: Buffer<(Dyn, Dyn)>,
     minima: Option<Buffer<(Dyn, Dyn)>>,
-    zero: u8,
     is_packed: bool,
     inputs: std::marker::PhantomData<fn(I)>,
 }
@@ -59,14 +58,13 @@ impl<I: Dim, O: Dim> QuantizedLinear<I, O> {
     /// A layer of these parts; the weight has outputs first.
     #[track_caller]
     pub fn from_parts(weight: Quantized, bias: Option<Tensor<(O,)>>) -> Self {
-        let Quantized { numbers, scales, minima, zero, is_packed } = weight;
+        let Quantized { numbers, scales, minima, is_packed } = weight;
         let of_groups = |x: DynTensor| Buffer::new(&Tensor::conform("QuantizedLinear", x));
         QuantizedLinear {
             bias,
             numbers: Buffer::new(&Tensor::conform("QuantizedLinear", numbers)),
             scales: of_groups(scales),
             minima: minima.map(of_groups),
-            zero,
             is_packed,
             inputs: std::marker::PhantomData,
         }
@@ -78,7 +76,6 @@ impl<I: Dim, O: Dim> QuantizedLinear<I, O> {
             numbers: self.numbers.get().into_dyn(),
             scales: self.scales.get().into_dyn(),
             minima: self.minima.as_ref().map(|minima| minima.get().into_dyn()),
-            zero: self.zero,
             is_packed: self.is_packed,
         }
     }

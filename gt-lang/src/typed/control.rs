@@ -154,7 +154,7 @@ fn owned<T: Tree>(tree: &T) -> Vec<DynTensor> {
     leaves(tree).into_iter().cloned().collect()
 }
 
-/// The error of a loop or a branch that never called its function, which each of them does.
+/// Each loop and each branch calls its function, so this error is a defect.
 #[track_caller]
 fn never_called() -> Error {
     refused("the function was not called".into(), "report this as a defect")

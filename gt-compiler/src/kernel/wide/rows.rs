@@ -21,7 +21,7 @@ impl Emitter<'_> {
         self.nest.row.is_some() && at + 1 == self.nest.order.len() && self.reduces_vectors()
     }
 
-    /// Room for the accumulators of a store, of four bytes each or of half as many, twice.
+    /// Room for two copies of a store's accumulators: 32 of four bytes, or 16 of eight.
     pub(super) fn reserve_turns(&mut self) {
         self.turns_at = self.f.reserve(2 * 4 * ACCUMULATORS as i32);
     }
@@ -107,6 +107,10 @@ impl Emitter<'_> {
         let (low, high) = self.ranges[1];
         let last = self.nest.order.len() - 1;
         let extent = self.nest.extent(last);
+        let n_loops = (at..last).map(|at| self.nest.extent(at)).product::<usize>();
+        if i32::try_from(n_loops).is_err() {
+            return Err(Unsupported("a huge loop"));
+        }
         // The number of the innermost loop, the position in it, and how many elements are left.
         let number = self.quotient(low, extent)?;
         let before = self.multiplied(number, extent)?;

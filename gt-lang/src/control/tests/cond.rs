@@ -102,6 +102,31 @@ fn choices_stand_in_loops_and_for_batches() {
     });
 }
 
+/// Functions of too many instructions for a choice, and choices in choices.
+#[test]
+fn what_no_choice_holds_is_recorded() {
+    run(|_| {
+        let x = DynTensor::from(1.0f64).requires_grad();
+        let long = |y: &[DynTensor]| fori_loop(10_000, |_, y| vec![&y[0] * 1.0001], &[&y[0]]);
+        let yes = DynTensor::from(true);
+        let y = cond(&yes, long, |y| vec![&y[0] * 2.0], &[&x]).unwrap().remove(0);
+        assert!((y.item().unwrap() - 1.0001f64.powi(10_000)).abs() < 1e-9);
+        assert!((grad(&y, &[&x]).unwrap()[0].item().unwrap() - y.item().unwrap()).abs() < 1e-9);
+
+        fn nested(depth: usize, x: &DynTensor) -> DynTensor {
+            if depth == 0 {
+                return x * 3.0;
+            }
+            let small = |y: &[DynTensor]| vec![&y[0] + 1.0];
+            let larger = |y: &[DynTensor]| vec![nested(depth - 1, &y[0])];
+            cond(&x.lt(0.0), small, larger, &[x]).unwrap().remove(0)
+        }
+        let y = nested(20, &x);
+        assert_eq!(y.item().unwrap(), 3.0);
+        assert_eq!(grad(&y, &[&x]).unwrap()[0].item().unwrap(), 3.0);
+    });
+}
+
 #[test]
 fn random_numbers_are_drawn_where_a_function_draws_them() {
     run(|session| {

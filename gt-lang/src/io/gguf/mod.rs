@@ -21,7 +21,7 @@ use gt_ir::{DType, Element, HostTensor};
 use super::{InFile, Refusal, file_error, mmap, tensor};
 use crate::core::DynTensor;
 use crate::error::Result;
-use crate::quantized::Quantized;
+use crate::quantized::{Quantized, ZERO};
 use crate::state::StateDict;
 use blocks::Groups;
 use header::{Entry, Header, Kind};
@@ -172,17 +172,22 @@ impl Reader {
             let message = format!("{name}: is no quantized matrix");
             return Err(file_error(&self.path, message).hint("read it with `get`"));
         };
-        let Groups { numbers, scales, minima } = quant.unpack(&self.data[entry.place.clone()]);
+        let Groups { mut numbers, scales, minima } = quant.unpack(&self.data[entry.place.clone()]);
         let n_groups = columns / quant.group();
+        let is_packed = quant.has_four_bits() && n_groups.is_multiple_of(2);
+        if !is_packed {
+            numbers.iter_mut().for_each(|q| *q += ZERO - quant.zero());
+        }
         let of_groups = |x: Vec<f32>| DynTensor::from_vec(x, [rows, n_groups]);
         let quantized = Quantized {
             numbers: DynTensor::from_vec(numbers, [rows, n_groups, quant.group()]),
             scales: of_groups(scales),
             minima: (!minima.is_empty()).then(|| of_groups(minima)),
-            zero: quant.zero(),
             is_packed: false,
         };
-        Ok(quantized.packed(quant.has_four_bits()))
+        let quantized = if is_packed { quantized.packed() } else { quantized };
+        let error = quantized.tensors().find_map(DynTensor::error);
+        error.map_or(Ok(quantized), Err)
     }
 
     /// All tensors, quantized ones as `f32`.
