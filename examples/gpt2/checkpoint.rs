@@ -1,10 +1,8 @@
-//! A checkpoint in Hugging Face's layout: `config.json` with `model.safetensors`, or with the parts
-//! of that file and their index.
-//!
-//! Files are mapped, so tensors that are never used are never loaded. Tensors of 16-bit floats
-//! become `f32`.
+//! The sizes and the tensors of a GPT-2 in Hugging Face's layout. Tensors of 16-bit floats become
+//! `f32`.
 
-use anyhow::{Context as _, Result, ensure};
+use super::folder;
+use anyhow::{Result, ensure};
 use gt::io::safetensors;
 use gt::ir::HostTensor;
 use gt::prelude::*;
@@ -24,20 +22,8 @@ pub struct Config {
 }
 
 impl Config {
-    fn load(file: &Path) -> Result<Config> {
-        let text = std::fs::read_to_string(file)
-            .with_context(|| format!("cannot read {}", file.display()))?;
-        let json: Value = serde_json::from_str(&text)
-            .with_context(|| format!("{} is not JSON", file.display()))?;
-        Config::parse(&json)
-            .with_context(|| format!("{} does not describe a GPT-2", file.display()))
-    }
-
     fn parse(json: &Value) -> Result<Config> {
-        let size = |name: &str| {
-            let found = json.get(name).and_then(Value::as_u64).filter(|&size| size > 0);
-            found.map(|size| size as usize).with_context(|| format!("the size `{name}` is missing"))
-        };
+        let size = |name: &str| folder::size(json, name);
         let activation = json.get("activation_function").and_then(Value::as_str);
         let activation = activation.unwrap_or("gelu_new");
         ensure!(activation == "gelu_new", "the activation is `{activation}`, not `gelu_new`");
@@ -75,13 +61,8 @@ pub struct Checkpoint {
 
 impl Checkpoint {
     pub fn load(folder: &Path) -> Result<Checkpoint> {
-        let config = Config::load(&folder.join("config.json"))?;
-        let index = folder.join("model.safetensors.index.json");
-        let state = match index.exists() {
-            true => safetensors::map_sharded(index)?,
-            false => safetensors::map(folder.join("model.safetensors"))?,
-        };
-        Ok(Checkpoint { config, state })
+        let config = folder::config(folder, "GPT-2", Config::parse)?;
+        Ok(Checkpoint { config, state: folder::state(folder)? })
     }
 
     /// Finds a tensor. Names have a prefix in files of the model with its head, and none in others.
@@ -95,15 +76,7 @@ impl Checkpoint {
 
     /// The tensor of this name, checked to have these sizes.
     pub fn tensor(&self, name: &str, sizes: &[usize]) -> Result<DynTensor> {
-        let found = self.find(name);
-        let found = found.with_context(|| format!("the checkpoint has no tensor `{name}`"))?;
-        let shape = found.ty().shape;
-        ensure!(
-            shape.sizes() == sizes,
-            "`{name}` is of sizes {:?}, where config.json asks for {sizes:?}",
-            shape.sizes()
-        );
-        Ok(DynTensor::from_host(found.clone()).to_dtype(DType::F32))
+        folder::tensor(self.find(name), name, sizes)
     }
 }
 

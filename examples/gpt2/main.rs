@@ -12,6 +12,7 @@
 #![expect(clippy::print_stderr, reason = "a command-line program talks to its terminal")]
 
 mod checkpoint;
+mod folder;
 mod model;
 mod sample;
 mod sampler;

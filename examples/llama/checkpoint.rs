@@ -1,8 +1,8 @@
-//! A LLaMA in Hugging Face's layout: `config.json` with `model.safetensors`, or with the parts of
-//! that file and their index. Files are mapped, so a tensor is read when it is asked for.
+//! The sizes and the tensors of a LLaMA in Hugging Face's layout. Tensors of 16-bit floats become
+//! `f32`.
 
+use super::folder;
 use anyhow::{Context as _, Result, ensure};
-use gt::io::safetensors;
 use gt::prelude::*;
 use serde_json::Value;
 use std::path::Path;
@@ -27,20 +27,8 @@ pub struct Config {
 }
 
 impl Config {
-    fn load(file: &Path) -> Result<Config> {
-        let text = std::fs::read_to_string(file)
-            .with_context(|| format!("cannot read {}", file.display()))?;
-        let json: Value = serde_json::from_str(&text)
-            .with_context(|| format!("{} is not JSON", file.display()))?;
-        Config::parse(&json)
-            .with_context(|| format!("{} does not describe a LLaMA", file.display()))
-    }
-
     fn parse(json: &Value) -> Result<Config> {
-        let found = |name: &str| json.get(name).and_then(Value::as_u64).filter(|&size| size > 0);
-        let size = |name: &str| {
-            found(name).map(|n| n as usize).with_context(|| format!("the size `{name}` is missing"))
-        };
+        let size = |name: &str| folder::size(json, name);
         let activation = json.get("hidden_act").and_then(Value::as_str).unwrap_or("silu");
         ensure!(activation == "silu", "the activation is `{activation}`, not `silu`");
         for bias in ["attention_bias", "mlp_bias"] {
@@ -109,25 +97,12 @@ pub struct Checkpoint {
 
 impl Checkpoint {
     pub fn load(folder: &Path) -> Result<Checkpoint> {
-        let config = Config::load(&folder.join("config.json"))?;
-        let index = folder.join("model.safetensors.index.json");
-        let state = match index.exists() {
-            true => safetensors::map_sharded(index)?,
-            false => safetensors::map(folder.join("model.safetensors"))?,
-        };
-        Ok(Checkpoint { config, state })
+        let config = folder::config(folder, "LLaMA", Config::parse)?;
+        Ok(Checkpoint { config, state: folder::state(folder)? })
     }
 
     /// The tensor of this name as `f32`, checked to have these sizes.
     pub fn tensor(&self, name: &str, sizes: &[usize]) -> Result<DynTensor> {
-        let found = self.state.get(name);
-        let found = found.with_context(|| format!("the checkpoint has no tensor `{name}`"))?;
-        let shape = found.ty().shape;
-        ensure!(
-            shape.sizes() == sizes,
-            "`{name}` is of sizes {:?}, where config.json asks for {sizes:?}",
-            shape.sizes()
-        );
-        Ok(DynTensor::from_host(found.clone()).to_dtype(DType::F32))
+        folder::tensor(self.state.get(name), name, sizes)
     }
 }

@@ -11,6 +11,8 @@
 #![expect(clippy::print_stderr, reason = "a command-line program talks to its terminal")]
 
 mod checkpoint;
+#[path = "../gpt2/folder.rs"]
+mod folder;
 mod model;
 #[path = "../gpt2/sampler.rs"]
 mod sampler;

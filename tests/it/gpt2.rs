@@ -6,6 +6,8 @@
 
 #[path = "../../examples/gpt2/checkpoint.rs"]
 mod checkpoint;
+#[path = "../../examples/gpt2/folder.rs"]
+pub(crate) mod folder;
 #[path = "../../examples/gpt2/model.rs"]
 mod model;
 #[path = "../../examples/gpt2/tokens.rs"]

@@ -8,6 +8,7 @@ mod checkpoint;
 #[path = "../../examples/llama/model.rs"]
 mod model;
 
+use crate::gpt2::folder;
 use crate::process::{Folder, Process, root};
 use serde_json::Value;
 

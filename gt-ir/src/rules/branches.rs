@@ -25,29 +25,47 @@ impl Cond {
     /// The condition is not one `bool`, the arguments do not fit a body, the bodies give results of
     /// different types, or they have more than [`MAX_WORK`] instructions.
     pub fn results(&self, operands: &[Type]) -> Result<Vec<Type>> {
-        match operands.first() {
-            Some(ty) if ty.dtype == DType::Bool && ty.shape.rank() == 0 => {}
-            ty => {
-                let ty = ty.map_or_else(|| "nothing".into(), Type::to_string);
-                return Err(OpError::new(format!("cond: the condition is {ty}, not bool[]"))
-                    .hint("reduce it with `any` or `all`; `where_` chooses for each element"));
-            }
-        }
+        let Some((condition, arguments)) = operands.split_first() else {
+            return Err(OpError::new("cond: there is no condition"));
+        };
+        Cond::condition("cond", condition)?;
         if self.work() > MAX_WORK {
             let message = format!("cond: {} instructions, more than {MAX_WORK}", self.work());
             return Err(OpError::new(message));
         }
-        let arguments: Vec<Type> = operands[1..].iter().map(Type::unnamed).collect();
+        let arguments: Vec<Type> = arguments.iter().map(Type::unnamed).collect();
         let [on_true, on_false] = [self.on_true, self.on_false].map(|body| body.infer(&arguments));
         let (on_true, on_false) = (on_true?, on_false?);
-        if on_true == on_false {
-            return Ok(on_true);
+        Cond::common(&on_true, &on_false)?;
+        Ok(on_true)
+    }
+
+    /// Whether a value of this type is a condition. `op` is what it is the condition of.
+    ///
+    /// # Errors
+    /// It is not one `bool`.
+    pub fn condition(op: &str, ty: &Type) -> Result<()> {
+        if ty.dtype == DType::Bool && ty.shape.rank() == 0 {
+            return Ok(());
+        }
+        Err(OpError::new(format!("{op}: the condition is {ty}, not bool[]"))
+            .hint("reduce it with `any` or `all`; `where_` chooses for each element"))
+    }
+
+    /// Whether both functions give results of the same types; names of dimensions do not matter.
+    ///
+    /// # Errors
+    /// They do not.
+    pub fn common(on_true: &[Type], on_false: &[Type]) -> Result<()> {
+        let same = |(x, y): (&Type, &Type)| x.dtype == y.dtype && x.shape.same_sizes(&y.shape);
+        if on_true.len() == on_false.len() && on_true.iter().zip(on_false).all(same) {
+            return Ok(());
         }
         let list = |all: &[Type]| all.iter().map(Type::to_string).collect::<Vec<_>>().join(", ");
         Err(OpError::new(format!(
             "cond: [{}] where the condition is true, and [{}] where it is false",
-            list(&on_true),
-            list(&on_false)
+            list(on_true),
+            list(on_false)
         ))
         .hint("give values of the same types from both functions"))
     }

@@ -5,10 +5,10 @@ use std::panic::Location;
 use gt_ir::body::MAX_WORK;
 use gt_ir::{Cond, DType, Op, Type};
 
-use super::traced::{Traced, parts, stand_in};
+use super::traced::{Traced, parts, stand_in, undrawn};
 use crate::autograd::Outcome;
 use crate::core::DynTensor;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::session::Session;
 
 /// How many times as many instructions the gradient of a gradient may have: four for each walk
@@ -55,23 +55,18 @@ where
     if let Some(error) = condition.error().or_else(|| operands.iter().find_map(|x| x.error())) {
         return Err(error);
     }
-    if condition.dtype() != DType::Bool || condition.shape().rank() != 0 {
-        let message = format!("cond: the condition is {}, not bool[]", condition.ty());
-        let error = Error::new(ErrorKind::Operation, message, at);
-        return Err(error.hint("reduce it with `any` or `all`; `where_` chooses each element"));
-    }
+    Cond::condition("cond", &condition.ty()).map_err(|error| Error::from_op(error, at))?;
     let session = condition.session();
     let _entered = session.as_ref().map(Session::enter);
-    let before = session.as_ref().map(Session::rng_state);
     let stand_ins = || operands.iter().map(|x| stand_in(x.ty())).collect::<Vec<_>>();
     let (x, y) = (stand_ins(), stand_ins());
-    let x = Traced::of("cond", || on_true(&x).outcome(), &x, operands)?;
-    let y = Traced::of("cond", || on_false(&y).outcome(), &y, operands)?;
-    let types = common_types(x.results(), y.results(), at)?;
-    let draws = session.as_ref().map(Session::rng_state) != before;
-    if draws && let (Some(session), Some(state)) = (&session, before) {
-        session.set_rng_state(state);
-    }
+    let ((x, y), draws) = undrawn(session.as_ref(), || {
+        let x = Traced::of("cond", || on_true(&x).outcome(), &x, operands)?;
+        Ok((x, Traced::of("cond", || on_false(&y).outcome(), &y, operands)?))
+    })?;
+    let [types, others] = [&x, &y].map(|f| f.results().iter().map(DynTensor::ty).collect());
+    let (types, others): (Vec<Type>, Vec<Type>) = (types, others);
+    Cond::common(&types, &others).map_err(|error| Error::from_op(error, at))?;
     let same: Vec<DynTensor> = x.same().iter().chain(y.same()).cloned().collect();
     if let (false, Some(on_true), Some(on_false)) = (draws, x.body(&same), y.body(&same)) {
         let cond = Cond { dtype: DType::F32, on_true, on_false };
@@ -84,26 +79,4 @@ where
     let operands: Vec<DynTensor> = operands.iter().map(|x| x.present()).collect();
     let (x, y) = (on_true(&operands).outcome()?, on_false(&operands).outcome()?);
     Ok(x.iter().zip(&y).map(|(x, y)| condition.where_(x, y)).collect())
-}
-
-/// The types of the results of both functions.
-fn common_types(
-    on_true: &[DynTensor],
-    on_false: &[DynTensor],
-    at: &'static Location<'static>,
-) -> Result<Vec<Type>> {
-    let types = |all: &[DynTensor]| all.iter().map(DynTensor::ty).collect::<Vec<Type>>();
-    let (x, y) = (types(on_true), types(on_false));
-    let same = |(x, y): (&Type, &Type)| x.dtype == y.dtype && x.shape.same_sizes(&y.shape);
-    if x.len() == y.len() && x.iter().zip(&y).all(same) {
-        return Ok(x);
-    }
-    let list = |all: &[Type]| all.iter().map(Type::to_string).collect::<Vec<_>>().join(", ");
-    let message = format!(
-        "cond: [{}] where the condition is true, and [{}] where it is false",
-        list(&x),
-        list(&y)
-    );
-    let error = Error::new(ErrorKind::Operation, message, at);
-    Err(error.hint("give values of the same types from both functions"))
 }

@@ -5,7 +5,7 @@ use std::panic::Location;
 use gt_ir::body::MAX_WORK;
 use gt_ir::{DType, Dim, Op, Scan, Shape, Type};
 
-use super::traced::{Traced, parts, stand_in};
+use super::traced::{Traced, parts, stand_in, undrawn};
 use crate::autograd::{Outcome, common, refused};
 use crate::core::DynTensor;
 use crate::error::{Error, ErrorKind, Result};
@@ -91,12 +91,7 @@ pub(super) fn rounds<R: Outcome<Round>>(
     let at = Location::caller();
     let session = init.iter().chain(xs).find_map(|x| x.session());
     let _entered = session.as_ref().map(Session::enter);
-    let before = session.as_ref().map(Session::rng_state);
-    let looped = Loop::of(f, init, xs)?;
-    let draws = session.as_ref().map(Session::rng_state) != before;
-    if draws && let (Some(session), Some(state)) = (&session, before) {
-        session.set_rng_state(state);
-    }
+    let (looped, draws) = undrawn(session.as_ref(), || Loop::of(f, init, xs))?;
     let round = match looped.scan(length, reverse).filter(|_| !draws) {
         Some(scan) => looped.record(scan, init, xs, at)?,
         None if length == 0 => (init.iter().map(|x| x.present()).collect(), looped.nothing()),

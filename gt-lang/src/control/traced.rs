@@ -12,6 +12,7 @@ use crate::core::record::record_at;
 use crate::core::{Arg, DynTensor};
 use crate::error::Result;
 use crate::no_grad::{enable_grad, is_grad_enabled};
+use crate::session::Session;
 
 /// What a function did on stand-ins.
 pub(super) struct Traced {
@@ -111,6 +112,21 @@ impl Traced {
             && is_differentiable(&note.op)
             && note.tensors().any(DynTensor::is_tracked)
     }
+}
+
+/// What `trace` gives, and whether it drew random numbers, which are not drawn then: those who
+/// record the functions one by one draw them.
+pub(super) fn undrawn<T>(
+    session: Option<&Session>,
+    trace: impl FnOnce() -> Result<T>,
+) -> Result<(T, bool)> {
+    let before = session.map(Session::rng_state);
+    let traced = trace()?;
+    let draws = session.map(Session::rng_state) != before;
+    if draws && let (Some(session), Some(state)) = (session, before) {
+        session.set_rng_state(state);
+    }
+    Ok((traced, draws))
 }
 
 /// Records an op with results of these types, once for each dtype that they have: `op` gives the

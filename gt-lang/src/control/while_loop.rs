@@ -6,10 +6,12 @@
 
 use std::panic::Location;
 
+use gt_ir::Cond;
+
 use super::scan::{Round, fit, rounds};
 use crate::autograd::{Outcome, refused};
 use crate::core::{DynTensor, capture};
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// The rounds of the first group.
 const FIRST: usize = 8;
@@ -123,12 +125,10 @@ fn held<C: Outcome<DynTensor>>(
     values: &[DynTensor],
 ) -> Result<DynTensor> {
     let holds = condition(values).outcome()?;
-    match holds.error() {
-        Some(error) => Err(error),
-        None if holds.dtype() == gt_ir::DType::Bool && holds.sizes().is_empty() => Ok(holds),
-        None => Err(refused(
-            format!("while_loop: the condition is {}, not bool[]", holds.ty()),
-            "reduce it with `any` or `all`",
-        )),
+    if let Some(error) = holds.error() {
+        return Err(error);
     }
+    let at = Location::caller();
+    Cond::condition("while_loop", &holds.ty()).map_err(|error| Error::from_op(error, at))?;
+    Ok(holds)
 }

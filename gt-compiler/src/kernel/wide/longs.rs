@@ -20,6 +20,7 @@ const MIN: Op = Op::Binary(isa::VMINPD, None);
 const FLOAT_ADD: Op = Op::Binary(isa::VADDPD, None);
 const FLOAT_SUB: Op = Op::Binary(isa::VSUBPD, None);
 const MUL: Op = Op::Binary(isa::VMULPD, None);
+const DIV: Op = Op::Binary(isa::VDIVPD, None);
 const HALF_UP: Op = Op::Shift(isa::VPSLLQ, 32);
 const HALF_DOWN: Op = Op::Shift(isa::VPSRLQ, 32);
 /// How `Op::Round` rounds.
@@ -60,6 +61,19 @@ impl Function {
             }
             _ => self.make(op, &[a, b]),
         }
+    }
+
+    /// `a / by` of integers from 0 to below 2^52, whose quotient is below 2^32, rounded down by way
+    /// of doubles. These are exact here: a quotient that is not whole lies further below the next
+    /// whole number than a double is wrong.
+    pub(super) fn long_quotient(&mut self, a: Source, by: i32) -> Source {
+        let number = self.make(OR, &[a, Source::Wide(TWO_TO_52)]);
+        let number = self.make(FLOAT_SUB, &[number, Source::Wide(TWO_TO_52)]);
+        let quotient = self.make(DIV, &[number, Source::Wide(f64::from(by).to_bits())]);
+        let quotient = self.make(Op::Round(DOWN), &[quotient]);
+        // The bits of an integer below 2^32 are the low ones of its sum with 2^52.
+        let bits = self.make(FLOAT_ADD, &[quotient, Source::Wide(TWO_TO_52)]);
+        self.make(XOR, &[bits, Source::Wide(TWO_TO_52)])
     }
 
     /// `a` where the mask's lower half holds, else `b`.

@@ -11,7 +11,6 @@ use super::{
     Unsupported,
     emit::{Emitter, Part, Turn},
     ir::{Base, Class, Inst, Mem, Op, Reg, Source, Width},
-    isa,
 };
 use crate::kernel::spec::{ACCUMULATORS, accumulated};
 
@@ -178,24 +177,14 @@ impl Emitter<'_> {
         Ok(self.general(Op::Multiply(by), &[a], None))
     }
 
-    /// `a / by`, rounded down, by way of doubles, which hold both and are exact here: a quotient
-    /// that is not whole lies further below the next whole number than a double is wrong.
+    /// `a / by`, rounded down; it is less than 2^31.
     fn quotient(&mut self, a: Reg, by: usize) -> Result<Reg, Unsupported> {
-        const TWO_TO_52: Source = Source::Wide(0x4330_0000_0000_0000);
         let by = i32::try_from(by).map_err(|_| Unsupported("a huge loop"))?;
-        let f = &mut self.f;
-        let bits = f.make(Op::SplatGeneral { wide: true }, &[Source::Reg(a)]);
-        let number = f.make(Op::Binary(isa::VPORQ, None), &[bits, TWO_TO_52]);
-        let number = f.make(Op::Binary(isa::VSUBPD, None), &[number, TWO_TO_52]);
-        let by = Source::Wide(f64::from(by).to_bits());
-        let quotient = f.make(Op::Binary(isa::VDIVPD, None), &[number, by]);
-        const DOWN: u8 = 1;
-        let quotient = f.make(Op::Round(DOWN), &[quotient]);
-        let bits = f.make(Op::Binary(isa::VADDPD, None), &[quotient, TWO_TO_52]);
-        let mem = Mem { base: Base::Frame, index: None, disp: self.turns_at };
-        let store = Inst::new(Op::StoreFirst(Width::Double, 1), None, &[bits]);
-        self.f.push(Inst { mem: Some(mem), ..store });
-        let number = self.general(Op::LoadPointer, &[], Some(mem));
-        Ok(self.general(Op::And(i32::MAX), &[number], None))
+        let a = self.f.make(Op::SplatGeneral { wide: true }, &[Source::Reg(a)]);
+        let quotient = self.f.long_quotient(a, by);
+        let mem = Some(Mem { base: Base::Frame, index: None, disp: self.turns_at });
+        let store = Inst::new(Op::StoreFirst(Width::Double, 1), None, &[quotient]);
+        self.f.push(Inst { mem, ..store });
+        Ok(self.general(Op::LoadPointer, &[], mem))
     }
 }
