@@ -3,9 +3,10 @@
 //!
 //! A program repeats a few random segments, in an order that may repeat too. Results of one round
 //! are inputs of the next, literals change from round to round, and values are freed at random
-//! places. Equal choices give equal programs. This module is not part of the public API.
+//! places. A value that most rounds free unused is read, or lives on, in some rounds. Equal choices
+//! give equal programs. This module is not part of the public API.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use gt_ir::backend::{Backend, RunError};
 use gt_ir::testing::{
@@ -29,6 +30,8 @@ struct Body {
     apart: bool,
     /// Whether results of the previous round become inputs if their types fit.
     carries: bool,
+    /// The outputs that most rounds do not read.
+    unread: BTreeSet<ValueId>,
 }
 
 /// The values that a round read.
@@ -72,7 +75,9 @@ impl Body {
         let tape = tape(source, config);
         let make = if source.chance(1, 4) { special_inputs } else { inputs };
         let data = make(&tape, source);
-        Body { tape, data, apart: source.chance(1, 2), carries: source.chance(2, 3) }
+        let outputs = tape.entries.iter().filter_map(output);
+        let unread = outputs.filter(|_| source.chance(1, 3)).collect();
+        Body { tape, data, apart: source.chance(1, 2), carries: source.chance(2, 3), unread }
     }
 
     /// The body with the two operands of one instruction exchanged. None if the result is not
@@ -115,13 +120,13 @@ impl Running<'_> {
             }
         }
         let used: Vec<ValueId> = names.values().copied().collect();
-        let mut entries: Vec<Entry> = self
-            .alive
-            .iter()
-            .filter(|value| !used.contains(value))
-            .map(|&v| Entry::Free(v))
-            .collect();
-        self.alive.retain(|value| used.contains(value));
+        let mut entries = Vec::new();
+        // In some rounds the values of the round before live on.
+        if n % 7 != 5 {
+            let unused = self.alive.iter().filter(|value| !used.contains(value));
+            entries.extend(unused.map(|&value| Entry::Free(value)));
+            self.alive.retain(|value| used.contains(value));
+        }
         let (uploads, rest): (Vec<&Entry>, Vec<&Entry>) =
             body.tape.entries.iter().partition(|e| body.apart && matches!(e, Entry::Input { .. }));
         for entry in uploads {
@@ -134,9 +139,16 @@ impl Running<'_> {
             entries.extend(self.entry(body, entry, n, &mut names, &mut data));
         }
         self.session.submit(Tape { entries });
-        let read = self.read(&body.tape, &names);
+        let mut read = self.read(body, &names);
         if check && read.iter().all(|(_, value)| value.is_ok()) {
             reference(&varied(&body.tape, n), &data, &names, &read);
+        }
+        // In some rounds the program reads a value that it otherwise frees unused.
+        if n % 5 == 3
+            && let Some(&value) = self.alive.get(n % self.alive.len().max(1))
+            && read.iter().all(|(other, _)| *other != value)
+        {
+            read.push((value, self.session.fetch(value)));
         }
         self.results = read
             .iter()
@@ -192,12 +204,17 @@ impl Running<'_> {
         new
     }
 
-    fn read(&self, tape: &Tape, names: &HashMap<ValueId, ValueId>) -> Round {
-        let outputs = tape.entries.iter().filter_map(|entry| match entry {
-            Entry::Output { value, .. } => Some(names[value]),
-            _ => None,
-        });
-        outputs.map(|value| (value, self.session.fetch(value))).collect()
+    fn read(&self, body: &Body, names: &HashMap<ValueId, ValueId>) -> Round {
+        let outputs = body.tape.entries.iter().filter_map(output);
+        let read = outputs.filter(|value| !body.unread.contains(value)).map(|old| names[&old]);
+        read.map(|value| (value, self.session.fetch(value))).collect()
+    }
+}
+
+fn output(entry: &Entry) -> Option<ValueId> {
+    match entry {
+        Entry::Output { value, .. } => Some(*value),
+        _ => None,
     }
 }
 

@@ -10,6 +10,8 @@ use gt_ir::backend::{ErrorKind, RunError};
 use crate::messages::{self, Area, Rank};
 use crate::wire::{MAX_TEMPLATE_ENTRIES, MAX_TEMPLATES};
 
+/// Unused results of fewer bytes are made.
+const UNUSED: usize = 64 << 10;
 /// Segments with fewer entries do not become templates.
 const SMALL: usize = 4;
 
@@ -93,6 +95,8 @@ pub struct PlanConfig {
     pub options: Options,
     /// The most plans kept.
     pub most: usize,
+    /// The bytes of results that nothing uses which are worth a plan without them.
+    pub least_unused: usize,
 }
 
 impl PlanConfig {
@@ -110,7 +114,8 @@ impl PlanConfig {
 
 impl Default for PlanConfig {
     fn default() -> PlanConfig {
-        PlanConfig { when: When::default(), options: Options::default(), most: 256 }
+        let (when, options) = (When::default(), Options::default());
+        PlanConfig { when, options, most: 256, least_unused: UNUSED }
     }
 }
 

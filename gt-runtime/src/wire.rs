@@ -40,7 +40,7 @@ use crate::ids::Incarnation;
 use serde::{Deserialize, Serialize};
 
 /// The version of this module. Peers of another version are refused.
-pub const PROTOCOL: u32 = 21;
+pub const PROTOCOL: u32 = 22;
 /// The most bytes of tensor data in one packet.
 pub const MAX_CHUNK: usize = 1 << 20;
 /// The most bytes of the events in one packet.

@@ -8,6 +8,7 @@ mod device;
 pub(crate) mod end;
 pub mod executor;
 pub mod fair;
+mod fates;
 pub(crate) mod faults;
 pub mod job;
 pub mod jobs;

@@ -14,8 +14,13 @@ pub(super) fn planned(news: &Planned) -> String {
         return format!("{segment} stays as it is: {}", why.replace('\n', "; "));
     }
     let (ms, cached) = (news.nanos as f64 / 1e6, if news.cached { " (cached)" } else { "" });
+    let without = match news.unused {
+        0 => String::new(),
+        1 => ", without 1 result that nothing used".to_owned(),
+        n => format!(", without {n} results that nothing used"),
+    };
     format!(
-        "{segment} -> plan p{}: {} kernels in {} launches, compiled in {ms:.1} ms{cached}",
+        "{segment} -> plan p{}: {} kernels in {} launches, compiled in {ms:.1} ms{cached}{without}",
         news.plan, news.kernels, news.launches
     )
 }
@@ -51,6 +56,7 @@ mod tests {
             plan: 1,
             kernels: 7,
             launches: 5,
+            unused: 0,
             nanos: 3_100_000,
             cached: true,
             retyped: None,
@@ -61,6 +67,8 @@ mod tests {
             "segment 4f3a.. (41 instructions) -> plan p1: 7 kernels in 5 launches, compiled in \
              3.1 ms (cached)"
         );
+        let fewer = planned(&Planned { unused: 2, ..news.clone() });
+        assert!(fewer.ends_with("3.1 ms (cached), without 2 results that nothing used"));
         let why = Some("no room\nhint: none".into());
         let failed = Planned { failed: why, retyped: Some("which".into()), ..news };
         assert_eq!(

@@ -80,6 +80,8 @@ pub struct Planned {
     pub kernels: u64,
     /// The number of the plan's launches.
     pub launches: u64,
+    /// The number of results that the plan does not make, because nothing has used them.
+    pub unused: u64,
     /// The nanoseconds of compiling.
     pub nanos: u64,
     /// Whether the program came from the cache on disk.

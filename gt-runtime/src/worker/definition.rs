@@ -8,6 +8,7 @@ use gt_compiler::Value;
 use gt_ir::canonical::{Bindings, Template};
 use gt_ir::{Entry, Loc, Tape, Type, ValueId};
 
+use super::fates::Fates;
 use crate::footprint::Footprint;
 use crate::log::signals_of;
 
@@ -29,17 +30,28 @@ pub struct Definition {
     pub(super) planned: bool,
     /// For the executor: the plan that it ran last.
     pub(super) plan: PlanHint,
+    /// For the executor: what became of its results.
+    pub(super) fates: Fates,
 }
 
-/// A hint where to find the plan that a template ran last, and a record of the plans that its
-/// session was told about.
+/// Where to find a plan that a template ran.
 #[derive(Debug, Default)]
-pub(super) struct PlanHint {
+pub(super) struct PlanPlace {
     /// The plan's slot in the table of plans.
     pub(super) slot: AtomicUsize,
     /// The plan's number, which no other plan has. A plan with this number was compared with the
     /// template. No plan has the number 0.
     pub(super) number: AtomicU64,
+}
+
+/// A hint where to find the plans that a template ran last, and a record of the plans that its
+/// session was told about.
+#[derive(Debug, Default)]
+pub(super) struct PlanHint {
+    /// The plan that makes all results.
+    pub(super) whole: PlanPlace,
+    /// The plan that leaves out results that nobody uses.
+    pub(super) spared: PlanPlace,
     /// A bit for each plan that the session was told about. Several plans may share a bit.
     pub(super) told: AtomicU64,
     /// The input types of the plan that the session was told about last.
@@ -54,9 +66,9 @@ impl Definition {
     pub fn new(tape: Arc<Tape>, planned: bool) -> Option<Definition> {
         let template = Template::new(tape).ok()?;
         let footprint = Footprint::of(&template);
-        let (partners, plan) = (OnceLock::new(), PlanHint::default());
+        let (partners, plan, fates) = (OnceLock::new(), PlanHint::default(), Fates::default());
         let (signals, lines) = (OnceLock::new(), OnceLock::new());
-        Some(Definition { template, footprint, partners, signals, lines, planned, plan })
+        Some(Definition { template, footprint, partners, signals, lines, planned, plan, fates })
     }
 
     /// The line of a value that it defines, by the value's place among them.

@@ -11,6 +11,7 @@
 
 mod notes;
 mod programs;
+mod spared;
 mod steps;
 
 use std::collections::BTreeMap;
@@ -214,12 +215,13 @@ impl Executor {
         if !defined.planned || self.plans.is_off() {
             return false;
         }
+        self.judge(task, !modifier::is_at(Place::Worker));
         let owner = (self.registration, task.session);
         let Executor { device, sessions, plans, inputs: given, .. } = self;
         let table = sessions.entry(task.session).or_default();
         let waits = lend(device, table, defined, bindings, given)
             && plans
-                .get(owner, defined, given.iter().map(|value| &value.ty))
+                .get(owner, defined, None, given.iter().map(|value| &value.ty))
                 .is_some_and(Plan::is_awaited);
         given.clear();
         waits
@@ -230,6 +232,9 @@ impl Executor {
         self.capture_queue(&mut task, began);
         if modifier::is_at(Place::Worker) && task.begun.entries == 0 {
             self.modify(&mut task);
+        }
+        if task.begun.entries == 0 {
+            self.judge(&task, true);
         }
         match (&task.order, &task.template) {
             (Order::Run(tape), _) => {
@@ -248,7 +253,8 @@ impl Executor {
                 return self.step_by_step(task, tape, began, jobs, out);
             }
             (Order::Launch { bindings, .. }, Some(template)) => {
-                if self.replay(session, template, bindings, &task.inputs, out) {
+                self.watch(session, template, bindings);
+                if self.replay(session, (template, bindings), &task.inputs, out) {
                     let nanos = since(began);
                     self.log_launch(&task, (template, bindings), (began, nanos));
                     self.profile_launch(template, nanos);
@@ -356,6 +362,7 @@ impl Executor {
     /// Begins to copy a value to the host. Returns also the number of its bytes.
     fn download(&mut self, question: &Question) -> Result<(Download, u64), Arc<RunError>> {
         let (value, session) = (question.value, question.owner.1);
+        self.used(session, value);
         let table = self.sessions.entry(session).or_default();
         let held = match table.get(value) {
             Some(Outcome::Ready(held)) => held,

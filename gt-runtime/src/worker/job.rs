@@ -110,6 +110,12 @@ impl Task {
         let is_segment = matches!(self.order, Order::Run(_) | Order::Launch { .. });
         (self.attempt, self.seq, is_segment)
     }
+
+    /// Whether it is a segment without instructions and data.
+    pub(super) fn computes_nothing(&self) -> bool {
+        let Order::Run(tape) = &self.order else { return false };
+        self.inputs.is_empty() && tape.instrs().next().is_none()
+    }
 }
 
 impl Job {
@@ -120,8 +126,7 @@ impl Job {
 
     /// Whether it is a segment without instructions and data.
     pub(super) fn computes_nothing(&self) -> bool {
-        let Job::Task(Task { order: Order::Run(tape), inputs, .. }) = self else { return false };
-        inputs.is_empty() && tape.instrs().next().is_none()
+        matches!(self, Job::Task(task) if task.computes_nothing())
     }
 
     /// Whether the job takes less time than waking a thread for it: it computes nothing, or it runs

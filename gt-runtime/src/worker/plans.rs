@@ -18,10 +18,11 @@ use gt_compiler::{Options, Program};
 use gt_ir::canonical::{Bindings, Matcher, Template};
 use gt_ir::graph::{Segment, segment};
 use gt_ir::lru::Lru;
-use gt_ir::{Instr, Loc, Operand, Tape, Type, ValueId};
+use gt_ir::{Entry, Instr, Loc, Operand, Tape, Type, ValueId};
 
-use super::definition::{Definition, PlanHint};
+use super::definition::{Definition, PlanHint, PlanPlace};
 use super::fair::Fair;
+use super::fates::Sparing;
 use super::faults::panic_text;
 use super::queue::Queue;
 use super::reads::{Late, Owner, Tell};
@@ -64,6 +65,8 @@ pub(super) struct Plan {
     template: Template,
     /// The types of the inputs.
     types: Vec<Type>,
+    /// The results that it does not make.
+    spared: Option<Arc<Sparing>>,
     ordered: AtomicBool,
     /// Whether launches wait for it.
     awaited: AtomicBool,
@@ -127,6 +130,7 @@ impl Plan {
             key: self.template.key.0,
             instructions: self.template.tape.instrs().count() as u64,
             plan: self.number,
+            unused: self.spared.as_ref().map_or(0, |spared| spared.results.len() as u64),
             ..Planned::default()
         }
     }
@@ -149,10 +153,20 @@ impl Plan {
         let _ = self.made.set(made);
     }
 
+    /// The tape of the template, which frees at its end the results that the plan does not make.
+    fn tape(&self) -> Arc<Tape> {
+        let Some(sparing) = &self.spared else { return self.template.tape.clone() };
+        let n_inputs = self.template.n_inputs as u64;
+        let frees =
+            sparing.results.iter().map(|at| Entry::Free(ValueId(n_inputs + u64::from(*at))));
+        let entries = self.template.tape.entries.iter().cloned().chain(frees).collect();
+        Arc::new(Tape { entries })
+    }
+
     fn compile(&self, compiler: &dyn Compile, options: &Options) -> Result<Ready, String> {
         let (began, n_inputs) = (clock::now(), self.template.n_inputs);
         let ty = |value: ValueId| self.types.get(usize::try_from(value.0).ok()?).copied();
-        let segment = segment(&self.template.tape, ty).map_err(|e| e.to_string())?;
+        let segment = segment(&self.tape(), ty).map_err(|e| e.to_string())?;
         let compiled = compiler
             .compile(&segment.graph, &segment.donated, options)
             .map_err(|e| e.to_string())?;
@@ -231,29 +245,42 @@ impl Plans {
         catch_unwind(AssertUnwindSafe(compile)).ok()?.ok().map(|compiled| compiled.program)
     }
 
+    /// The bytes of unused results that are worth a plan without them.
+    pub(super) fn least_unused(&self) -> usize {
+        self.config.least_unused
+    }
+
     /// The number of plans that can run.
     pub(super) fn n_ready(&self) -> u64 {
         self.held.iter().filter(|(_, plan)| matches!(plan.made(), Some(Ok(_)))).count() as u64
     }
 
-    /// The plan of a template for inputs of these types. Orders it if necessary.
+    /// The plan of a template for inputs of these types, without the results that are spared.
+    /// Orders it if necessary.
     pub(super) fn get<'t>(
         &mut self,
         owner: Owner,
         defined: &Definition,
+        spared: Option<&Arc<Sparing>>,
         types: impl Iterator<Item = &'t Type> + Clone,
     ) -> Option<&Plan> {
-        let slot = match self.hinted(&defined.plan, types.clone()) {
+        let hint = match spared {
+            None => &defined.plan.whole,
+            Some(_) => &defined.plan.spared,
+        };
+        let slot = match self.hinted(hint, spared, types.clone()) {
             Some(slot) => slot,
             None => {
-                let known = self.find(&defined.template, types.clone());
-                known.unwrap_or_else(|| self.add(&defined.template, types.copied().collect()))
+                let known = self.find(&defined.template, spared, types.clone());
+                known.unwrap_or_else(|| {
+                    self.add(&defined.template, spared.cloned(), types.copied().collect())
+                })
             }
         };
         self.held.touch(slot);
         let plan = self.held.get(slot)?;
-        defined.plan.slot.store(slot, Ordering::Relaxed);
-        defined.plan.number.store(plan.number, Ordering::Relaxed);
+        hint.slot.store(slot, Ordering::Relaxed);
+        hint.number.store(plan.number, Ordering::Relaxed);
         if !plan.ordered.load(Ordering::Relaxed) {
             let plan = plan.clone();
             self.order(owner, &plan);
@@ -263,12 +290,17 @@ impl Plans {
 
     /// The slot of the plan that the template ran last, if the plan still exists and has these
     /// types.
-    fn hinted<'t>(&self, hint: &PlanHint, types: impl Iterator<Item = &'t Type>) -> Option<usize> {
+    fn hinted<'t>(
+        &self,
+        hint: &PlanPlace,
+        spared: Option<&Arc<Sparing>>,
+        types: impl Iterator<Item = &'t Type>,
+    ) -> Option<usize> {
         let slot = hint.slot.load(Ordering::Relaxed);
         let plan = self.held.get(slot)?;
         // An equal number means that this plan was compared with the template.
         let same = plan.number == hint.number.load(Ordering::Relaxed);
-        (same && plan.types.iter().eq(types)).then_some(slot)
+        (same && plan.spared.as_ref() == spared && plan.types.iter().eq(types)).then_some(slot)
     }
 
     /// The slot of a plan of an equal template. Equal keys are not enough, because an attacker can
@@ -276,18 +308,25 @@ impl Plans {
     fn find<'t>(
         &mut self,
         template: &Template,
+        spared: Option<&Arc<Sparing>>,
         types: impl Iterator<Item = &'t Type> + Clone,
     ) -> Option<usize> {
         let mut bindings = Bindings::default();
         let found = self.held.iter().find(|(_, plan)| {
             plan.template.key == template.key
+                && plan.spared.as_ref() == spared
                 && plan.types.iter().eq(types.clone())
                 && self.matcher.matches(&plan.template, &template.tape, &mut bindings).is_ok()
         });
         found.map(|(slot, _)| slot)
     }
 
-    fn add(&mut self, template: &Template, types: Vec<Type>) -> usize {
+    fn add(
+        &mut self,
+        template: &Template,
+        spared: Option<Arc<Sparing>>,
+        types: Vec<Type>,
+    ) -> usize {
         if self.held.len() >= self.config.most.max(1)
             && let Some(oldest) = self.held.oldest()
         {
@@ -298,6 +337,7 @@ impl Plans {
             number: self.n_made,
             template: template.clone(),
             types,
+            spared,
             ordered: AtomicBool::new(false),
             awaited: AtomicBool::new(false),
             made: OnceLock::new(),
@@ -401,7 +441,7 @@ mod tests {
             defined
         };
         let (neg, exp, ty) = (defined("neg"), defined("exp"), ["f32[2]".parse().unwrap()]);
-        let mut number = |of| plans.get((0, SessionId(1)), of, ty.iter()).unwrap().number;
+        let mut number = |of| plans.get((0, SessionId(1)), of, None, ty.iter()).unwrap().number;
         assert_eq!([number(&neg), number(&exp), number(&neg), number(&exp)], [1, 2, 1, 2]);
         // Another session's definition has no hint yet.
         assert_eq!([number(&defined("exp")), number(&defined("neg"))], [2, 1]);

@@ -9,15 +9,31 @@ use std::sync::Arc;
 
 use gt_compiler::engine::Value;
 use gt_ir::backend::{RunError, WorkerStats};
+use gt_ir::canonical::Bindings;
 use gt_ir::verify::IdHash;
 use gt_ir::{Loc, ValueId};
 
+use super::definition::Definition;
 use crate::spans::Origin;
 
 /// A value, or the error in its place.
 pub(super) enum Outcome {
     Ready(Value),
     Failed(Arc<RunError>),
+}
+
+/// A launch whose results the executor watches until the next segment has begun.
+pub(super) struct Watched {
+    pub(super) defined: Arc<Definition>,
+    pub(super) bindings: Arc<Bindings>,
+    /// The results that nothing has used yet, with their places among the definitions. Of a launch
+    /// that left results out, these.
+    pub(super) open: Vec<(u32, ValueId)>,
+    /// The places of results that were freed unused, and their bytes.
+    pub(super) unused: Vec<(u32, usize)>,
+    /// The values that the results left out are computed from, if some were. In the table, the
+    /// value without elements stands for each of these results.
+    pub(super) roots: Option<Vec<(ValueId, Value)>>,
 }
 
 /// The values of one session, and counts of the work it has run.
@@ -30,6 +46,8 @@ pub(super) struct Table {
     values: HashMap<u64, Outcome, IdHash>,
     /// The lines that made values, noted while a profile is taken.
     lines: HashMap<u64, Loc, IdHash>,
+    /// The last launch, if its results are watched.
+    pub(super) watched: Option<Watched>,
     pub(super) instructions: u64,
     pub(super) interpreted: u64,
     pub(super) segments: u64,

@@ -23,28 +23,35 @@ fn system(when: When) -> System {
     System::start_with(1, Tiers::compiled(when), Log::off()).unwrap()
 }
 
-/// A system that ends the process if code accesses memory outside its values.
+/// A system that ends the process if code accesses memory outside its values, and whose plans leave
+/// out unused results of any size.
 fn guarded(when: When) -> System {
     let config = NativeConfig { guarded: true, ..NativeConfig::host() };
     let engine = move |_| Ok(Box::new(Native::new(config.clone())?) as Box<dyn Engine>);
-    System::configured(1, Box::new(engine), Tiers::compiled(when), Log::off()).unwrap()
+    let mut tiers = Tiers::compiled(when);
+    tiers.plans.least_unused = 1;
+    System::configured(1, Box::new(engine), tiers, Log::off()).unwrap()
 }
 
 /// Random programs of loops, one after the other in the same systems: instruction by instruction,
 /// with plans compiled before the first launch, and with plans compiled in the background. Returns
-/// the number of segments that ran as plans compiled before the first launch.
+/// the number of segments that ran as plans compiled before the first launch, and of such plans
+/// that leave out results which nothing used.
 ///
 /// With `check` the first system's results are also compared with the interpreter's, except for
 /// rounding. Only for chosen seeds, because the results of some programs have no correct digits.
-fn same_bits_on_every_tier(seeds: std::ops::Range<u64>, config: &Config, check: bool) -> u64 {
+fn same_bits_on_every_tier(seeds: std::ops::Range<u64>, config: &Config, check: bool) -> [u64; 2] {
     let systems = [When::Never, When::Blocking, When::Background].map(guarded);
-    let mut launches = [0; 3];
+    let (mut launches, mut fewer) = ([0; 3], 0);
     for seed in seeds {
         let program = Program::new(&mut Source::from_seed(seed), config, 14);
         let runs = [0, 1, 2].map(|n| {
             let session = systems[n].session();
             let rounds = program.run(&*session, check && n == 0);
-            launches[n] += session.stats().unwrap().total().launches;
+            let stats = session.stats().unwrap();
+            launches[n] += stats.total().launches;
+            let news = stats.news.iter().filter(|news| news.contains("that nothing used"));
+            fewer += if n == 1 { news.count() as u64 } else { 0 };
             rounds
         });
         for tier in [1, 2] {
@@ -53,19 +60,20 @@ fn same_bits_on_every_tier(seeds: std::ops::Range<u64>, config: &Config, check: 
         }
     }
     assert_eq!(launches[0], 0);
-    launches[1]
+    [launches[1], fewer]
 }
 
 #[test]
 fn a_replayed_segment_has_the_bits_of_its_instructions() {
-    let launches = same_bits_on_every_tier(0..60, &Config::default(), true);
+    let [launches, fewer] = same_bits_on_every_tier(0..60, &Config::default(), true);
     assert!(launches > 100, "{launches} launches");
+    assert!(fewer > 10, "{fewer} plans leave out results");
 }
 
 #[test]
 fn errors_in_a_replayed_segment_are_those_of_its_instructions() {
     let config = Config { wild_indices: true, empty: false, ..Config::integers() };
-    let launches = same_bits_on_every_tier(1000..1040, &config, true);
+    let [launches, _] = same_bits_on_every_tier(1000..1040, &config, true);
     assert!(launches > 50, "{launches} launches");
 }
 
@@ -335,6 +343,56 @@ fn a_few_instructions_on_large_values_are_compiled_the_first_time() {
     assert_eq!((interpreted.interpreted, at_once.interpreted), (3, 0));
     assert_eq!((interpreted.instructions, at_once.instructions), (3, 3));
     assert_eq!(interpreted.live_bytes, at_once.live_bytes);
+}
+
+/// Rounds of `y = x + 1 / n` and `z = y * x` on large values, of which the program reads `z` only.
+#[test]
+fn results_that_nothing_uses_are_left_out_and_made_when_they_are_wanted() {
+    let session = system(When::Blocking).session();
+    let x: Vec<f32> = (0..1 << 16).map(|i| (i % 1013) as f32 * 0.37 - 100.0).collect();
+    give(&*session, 0, tensor(x.clone()));
+    let step = |n: u64, freed: &[u64]| {
+        let (y, z) = (10 * n + 1, 10 * n + 2);
+        let mut entries: Vec<Entry> = freed.iter().map(|value| free(*value)).collect();
+        let product = instr(z, Op::Mul, &[Operand::Value(id(y)), Operand::Value(id(0))]);
+        entries.extend([add_scalar(y, 0, 1.0 / n as f64), product, output(z)]);
+        session.submit(tape(entries));
+        let got = session.fetch(id(z)).unwrap().to_vec::<f32>().unwrap();
+        let sum = |x: f32| x + (1.0 / n as f64) as f32;
+        assert!(got.iter().zip(&x).all(|(z, &x)| *z == sum(x) * x), "round {n}");
+        (y, z)
+    };
+    // In numbers of values of the size of x.
+    let live = || session.stats().unwrap().total().live_bytes / (4 << 16);
+    let mut last = vec![];
+    let mut rounds = |rounds: std::ops::Range<u64>| {
+        for n in rounds {
+            let (y, z) = step(n, &last);
+            last = vec![y, z];
+        }
+        last.clone()
+    };
+    let [y, _] = rounds(1..8)[..] else { panic!() };
+    assert_eq!(live(), 2, "y is left out");
+    let news = session.stats().unwrap().news;
+    assert!(news.iter().any(|news| news.ends_with("without 1 result that nothing used")));
+    // It is read after all.
+    let read = session.fetch(id(y)).unwrap().to_vec::<f32>().unwrap();
+    assert!(read.iter().zip(&x).all(|(y, x)| *y == x + (1.0 / 7.0_f64) as f32));
+    assert_eq!(live(), 3);
+    // It is used in the next segment.
+    let [y, _] = rounds(8..12)[..] else { panic!() };
+    assert_eq!(live(), 2);
+    session.submit(tape(vec![add_scalar(1_000, y, 1.0), output(1_000), free(1_000)]));
+    assert_eq!(live(), 3);
+    // Nothing uses it, and it is freed late.
+    rounds(12..14);
+    assert_eq!(live(), 2);
+    let late = step(14, &[]);
+    assert_eq!(live(), 5, "three guesses were wrong, so all results are made");
+    let before = rounds(15..16);
+    session.submit(tape([late.0, late.1].into_iter().chain(before).map(free).collect()));
+    assert_eq!(live(), 1);
 }
 
 #[test]

@@ -1,12 +1,14 @@
 //! Segments that run as one program: launches as plans, and segments that are compiled at their
 //! first run.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use gt_compiler::engine::Value;
 use gt_ir::Tape;
 use gt_ir::canonical::Bindings;
 
+use super::spared::left_out;
 use super::{Executor, lend};
 use crate::capture::interval;
 use crate::clock::{self, Time};
@@ -19,6 +21,7 @@ use crate::wire::{Doing, FromWorker, Moment, Planned};
 use crate::worker::at_once;
 use crate::worker::definition::Definition;
 use crate::worker::device::Device;
+use crate::worker::fates::Sparing;
 use crate::worker::job::Inputs;
 use crate::worker::plans::{Plan, Ready};
 use crate::worker::table::{Outcome, Table};
@@ -28,8 +31,7 @@ impl Executor {
     pub(super) fn replay(
         &mut self,
         session: SessionId,
-        defined: &Definition,
-        bindings: &Bindings,
+        launch: (&Arc<Definition>, &Arc<Bindings>),
         inputs: &Inputs,
         out: &mut Vec<FromWorker>,
     ) -> bool {
@@ -41,10 +43,17 @@ impl Executor {
             device, name, log, sessions, plans, inputs: given, ran: last, capture, ..
         } = self;
         let table = sessions.entry(session).or_default();
+        let (defined, bindings) = launch;
         if !lend(device, table, defined, bindings, given) {
             return false;
         }
-        let plan = plans.get(owner, defined, given.iter().map(|value| &value.ty));
+        let types = given.iter().map(|value| &value.ty);
+        let nothing = device.nothing();
+        let spared = defined.fates.spared().filter(|_| nothing.is_some()).filter(|spared| {
+            let plan = plans.get(owner, defined, Some(spared), types.clone());
+            plan.is_some_and(|plan| matches!(plan.made(), Some(Ok(_))))
+        });
+        let plan = plans.get(owner, defined, spared.as_ref(), types);
         if let Some(planned) = plan.and_then(|plan| plan.news_for(&defined.plan)) {
             let began = plan.and_then(Plan::began);
             log_plan(log, name, session, began, &planned);
@@ -58,7 +67,7 @@ impl Executor {
             out.push(FromWorker::Planned { session, planned: Box::new(planned) });
         }
         let ran = match plan.and_then(Plan::made) {
-            Some(Ok(ready)) => run_plan(device, ready, table, defined, bindings, inputs, given),
+            Some(Ok(ready)) => run_plan(device, (ready, spared), table, launch, inputs, given),
             Some(Err(_)) | None => false,
         };
         if let (true, true, Some(plan)) = (ran, profile::is_on(), plan) {
@@ -102,13 +111,13 @@ fn log_plan(log: &Log, worker: &str, session: SessionId, began: Option<Time>, pl
 /// Runs a plan. `given` holds clones of the values at its boundary. Says whether it ran.
 fn run_plan(
     device: &mut Device,
-    ready: &Ready,
+    (ready, spared): (&Ready, Option<Arc<Sparing>>),
     table: &mut Table,
-    defined: &Definition,
-    bindings: &Bindings,
+    launch: (&Arc<Definition>, &Arc<Bindings>),
     inputs: &Inputs,
     given: &mut Vec<Value>,
 ) -> bool {
+    let (defined, bindings) = launch;
     let mut bytes_in = 0;
     for (at, _) in &defined.footprint.uploads {
         let data = bindings.defined.get(*at as usize).and_then(|value| inputs.get(&value));
@@ -123,6 +132,7 @@ fn run_plan(
     for &value in freed {
         table.remove(value);
     }
+    let watched = spared.map(|spared| left_out(&spared, launch, given));
     match device.retried(|engine| engine.run(&ready.program, given, &bindings.scalars)) {
         Ok(results) => {
             for (result, kept) in results.into_iter().zip(&ready.outputs) {
@@ -133,6 +143,9 @@ fn run_plan(
                         table.made_at(out, defined.line_of(at));
                     }
                 }
+            }
+            if let (Some(watched), Some(nothing)) = (watched, device.nothing()) {
+                table.leave_out(watched, &nothing);
             }
             table.ran_plan(defined.footprint.n_instrs as u64, bytes_in);
             true

@@ -143,7 +143,7 @@ fn fitting(data: HostTensor, ty: &Type) -> Result<HostTensor, Missing> {
 }
 
 impl Table {
-    fn execute(
+    pub(super) fn execute(
         &self,
         device: &mut Device,
         instr: &Instr,
