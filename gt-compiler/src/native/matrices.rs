@@ -1,10 +1,13 @@
 //! Linear algebra: the matrices of a batch, each by one thread.
 //!
 //! The algorithms are those of `gt_ir::matrix`, so every element has the interpreter's bits. `f32`
-//! is computed in `f64` and rounded once.
+//! is computed in `f64` and rounded once, but for Fourier transforms, which are in `f32`.
 
 use bytemuck::Pod;
-use gt_ir::{DType, Type, matrix::Problem};
+use gt_ir::{
+    DType, Type,
+    matrix::{Number, Problem},
+};
 
 use super::{context::Context, slices::parallel_chunks};
 use crate::{error::EngineError, schedule::Routine};
@@ -24,21 +27,19 @@ pub(super) fn run<'m>(
         .ok_or_else(|| EngineError::Codegen(format!("{} is no linear algebra", step.op)))?;
     let operands: Vec<&[u8]> = (0..types.len()).map(bytes).collect();
     match step.out_ty.dtype {
-        DType::F32 => each::<f32>(context, &problem, &operands, out, f64::from, |x| x as f32),
-        DType::F64 => each::<f64>(context, &problem, &operands, out, |x| x, |x| x),
+        DType::F32 => each::<f32>(context, &problem, &operands, out),
+        DType::F64 => each::<f64>(context, &problem, &operands, out),
         DType::Bf16 | DType::F16 | DType::I64 | DType::I32 | DType::U8 | DType::Bool => {
             Err(EngineError::Codegen(format!("{} of {}", step.op, step.out_ty.dtype)))
         }
     }
 }
 
-fn each<T: Pod + Send + Sync>(
+fn each<T: Number + Pod>(
     context: &Context<'_>,
     problem: &Problem,
     operands: &[&[u8]],
     out: &mut [u8],
-    widen: impl Fn(T) -> f64 + Copy + Sync,
-    narrow: impl Fn(f64) -> T + Copy + Sync,
 ) -> Result<(), EngineError> {
     let size = problem.result();
     if size == 0 {
@@ -50,7 +51,7 @@ fn each<T: Pod + Send + Sync>(
     let _reserved = context.pool.reserve(problem.scratch().saturating_mul(at_once))?;
     parallel_chunks(context, out, per_task * size * size_of::<T>(), &|task, out| {
         let out = bytemuck::cast_slice_mut(out);
-        problem.run(task * per_task, &operands, out, widen, narrow);
+        problem.run(task * per_task, &operands, out);
     });
     Ok(())
 }

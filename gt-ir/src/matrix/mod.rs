@@ -1,16 +1,16 @@
 //! Linear algebra on single matrices: the one definition that the interpreter and the native engine
 //! run.
 //!
-//! Matrices are row-major, in `f64`; callers round. Guarantees: total and deterministic, with the
-//! same bits on every machine; no panic on any contents. A matrix without the result that an op
-//! asks for gives NaN everywhere: a singular one to `solve`, one that is not positive definite to
-//! `cholesky`, one with NaN or an infinity to `eigh` and `svd`. It knows nothing of batches beyond
-//! their sizes, and starts no thread.
+//! Matrices are row-major, and computed in `f64`, but for Fourier transforms. Guarantees: total and
+//! deterministic, with the same bits on every machine; no panic on any contents. A matrix without
+//! the result that an op asks for gives NaN everywhere: a singular one to `solve`, one that is not
+//! positive definite to `cholesky`, one with NaN or an infinity to `eigh` and `svd`. It knows
+//! nothing of batches beyond their sizes, and starts no thread.
 //!
 //! The methods are those of the textbook (Golub and Van Loan), in loops over rows (`rows`). They
 //! are meant for matrices of some hundred rows: eliminations take eight rows at once, and nothing
-//! else is blocked for caches. Fourier transforms are `rustfft`'s, whose sines are the
-//! platform's: their last bits may differ from machine to machine.
+//! else is blocked for caches. Fourier transforms are `rustfft`'s, in the type of the data and with
+//! the processor's vectors: their last bits may differ from machine to machine.
 
 mod eigen;
 mod exp;
@@ -21,6 +21,8 @@ mod rows;
 mod svd;
 #[cfg(test)]
 mod tests;
+
+pub use fourier::Number;
 
 use crate::{
     attr::{Direction, Eigen, Extent, Spectrum},
@@ -107,26 +109,27 @@ impl Problem {
 
     /// Computes the problems from number `first` on: as many as `out` has room for. The operands
     /// are those of all problems.
-    pub fn run<T: Copy>(
-        &self,
-        first: usize,
-        operands: &[&[T]],
-        out: &mut [T],
-        widen: impl Fn(T) -> f64,
-        narrow: impl Fn(f64) -> T,
-    ) {
+    pub fn run<T: Number>(&self, first: usize, operands: &[&[T]], out: &mut [T]) {
         if self.result == 0 {
+            return;
+        }
+        if let (Op::Fft(direction), [x]) = (self.op, operands) {
+            let n = self.result;
+            for (at, out) in (first..).zip(out.chunks_exact_mut(n)) {
+                let forward = direction == Direction::Forward;
+                fourier::transform(forward, &x[at * n..(at + 1) * n], out);
+            }
             return;
         }
         let mut result = vec![0.0; self.result];
         for (at, out) in (first..).zip(out.chunks_exact_mut(self.result)) {
             let of = |(k, x): (usize, &&[T])| {
                 let n = self.operand(k);
-                x[at * n..(at + 1) * n].iter().map(|x| widen(*x)).collect()
+                x[at * n..(at + 1) * n].iter().map(|x| x.widen()).collect()
             };
             let own: Vec<Vec<f64>> = operands.iter().enumerate().map(of).collect();
             self.compute(&own.iter().map(Vec::as_slice).collect::<Vec<_>>(), &mut result);
-            out.iter_mut().zip(&result).for_each(|(out, x)| *out = narrow(*x));
+            out.iter_mut().zip(&result).for_each(|(out, x)| *out = T::narrow(*x));
         }
     }
 
@@ -152,7 +155,6 @@ impl Problem {
                 svd::packed(rows, columns, spectrum == Spectrum::Full, a, out);
             }
             Op::MatrixExp => exp::matrix_exp(rows, a, out),
-            Op::Fft(direction) => fourier::transform(direction == Direction::Forward, a, out),
             _ => out.fill(f64::NAN),
         }
     }

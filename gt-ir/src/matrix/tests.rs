@@ -37,7 +37,7 @@ fn compute(op: Op, operands: &[(&[f64], usize, usize)]) -> Vec<f64> {
     let out = crate::op::infer(&op, &seen).unwrap();
     let problem = Problem::new(&op, &types, &out).unwrap();
     let mut result = vec![0.0; problem.result()];
-    problem.compute(&operands.iter().map(|x| x.0).collect::<Vec<_>>(), &mut result);
+    problem.run(0, &operands.iter().map(|x| x.0).collect::<Vec<_>>(), &mut result);
     result
 }
 
@@ -203,6 +203,12 @@ fn transforms_are_sums_of_turns() {
                 }
             }
             close(&compute(Op::Fft(direction), &[(&x, n, 2)]), &sums, 1e-12);
+            let ty = Type::new(DType::F32, Shape::new(&[n, 2]).unwrap());
+            let (problem, mut out) =
+                (Problem::new(&Op::Fft(direction), &[ty], &ty), vec![0.0; 2 * n]);
+            let narrow: Vec<f32> = x.iter().map(|x| *x as f32).collect();
+            problem.unwrap().run(0, &[&narrow], &mut out);
+            close(&out.into_iter().map(f64::from).collect::<Vec<_>>(), &sums, 1e-6);
         }
     }
 }
@@ -272,12 +278,12 @@ fn problems_of_a_batch_are_told_apart() {
     let problem = Problem::new(&Op::Solve, &types, &types[1]).unwrap();
     let (a, b) = ([1.0f32, 2.0, 4.0], [8.0f32, 16.0, 24.0, 32.0, 40.0, 48.0]);
     let mut out = [0.0; 4];
-    problem.run(1, &[&a, &b], &mut out, f64::from, |x| x as f32);
+    problem.run(1, &[&a, &b], &mut out);
     assert_eq!(out, [12.0, 16.0, 10.0, 12.0]);
     assert_eq!(work(&Op::Solve, &types[..1], &types[1]), 3.0 * (1.0 + 2.0));
     // As many problems as there can be, and not one element.
     let empty = ty(&[1 << 47, 0, 0]);
     let problem = Problem::new(&Op::Cholesky, &[empty], &empty).unwrap();
     assert_eq!((problem.batch(), problem.result(), problem.scratch()), (1 << 47, 0, 0));
-    problem.run(0, &[&[]], &mut [], f64::from, |x| x as f32);
+    problem.run::<f32>(0, &[&[]], &mut []);
 }
