@@ -155,25 +155,33 @@ impl Call<'_> {
         let n = tile.outer.iter().product::<usize>() * per_outer;
         let scratch = self.memory.scratch_of(thread);
         let mut args: SmallVec<[u64; 24]> = SmallVec::new();
-        for at in task * n / tile.n_tasks..(task + 1) * n / tile.n_tasks {
-            let (mut outer, block) = (at / per_outer, at % per_outer);
+        let first = task * n / tile.n_tasks;
+        let (mut outer, mut block) = (first / per_outer, first % per_outer);
+        let mut position: SmallVec<[i64; 6]> = smallvec![0; tile.outer.len()];
+        let mut rest = outer;
+        for (place, extent) in position.iter_mut().zip(&tile.outer).rev() {
+            *place = (rest % extent) as i64;
+            rest /= extent;
+        }
+        // Counted on, because divisions would take as long as a small product.
+        for _ in first..(task + 1) * n / tile.n_tasks {
             let rows =
                 Range { start: block * tile.block, end: ((block + 1) * tile.block).min(tile.rows) };
-            let mut position: SmallVec<[i64; 6]> = smallvec![0; tile.outer.len()];
-            for (d, extent) in tile.outer.iter().enumerate().rev() {
-                position[d] = (outer % extent) as i64;
-                outer /= extent;
-            }
             for stage in &tile.stages {
                 self.stage(stage, &position, rows, scratch, &mut args);
             }
             for copy in &tile.copies {
-                let first = at / per_outer * tile.rows + rows.start;
+                let first = outer * tile.rows + rows.start;
                 let len = (rows.end - rows.start) * copy.row;
                 let to = self.memory.address(copy.to).wrapping_add(first * copy.row);
                 // SAFETY: scratch holds the rows the stages have just stored, and the result these
                 // rows, which only this task writes.
                 unsafe { stream::past_caches(scratch.wrapping_add(copy.from), len, to) };
+            }
+            block += 1;
+            if block == per_outer {
+                (outer, block) = (outer + 1, 0);
+                advance(&mut position, &tile.outer);
             }
         }
         if !tile.copies.is_empty() {
@@ -190,15 +198,15 @@ impl Call<'_> {
         args: &mut SmallVec<[u64; 24]>,
     ) {
         args.clear();
-        args.extend(stage.args.iter().map(|arg| {
+        for arg in &stage.args {
             let moved: i64 = arg.outer.iter().zip(position).map(|(o, p)| o * p).sum();
             let base = match arg.at {
                 At::Buffer(b) => self.memory.address(b),
                 At::Scratch(at) => scratch.wrapping_add(at),
             };
             let shift = moved + arg.offset - arg.row * rows.start as i64;
-            base.wrapping_offset(shift as isize) as u64
-        }));
+            args.push(base.wrapping_offset(shift as isize) as u64);
+        }
         match &stage.work {
             Work::Kernel { code, nest } => {
                 args.extend(stage.scalars.iter().map(|s| scalar(*s, self.scalars)));
@@ -230,5 +238,16 @@ impl Call<'_> {
             // SAFETY: as in `stage`; each chunk has its own row of partial results.
             unsafe { self.kernel(job.code).call(&own, all, chunk) };
         });
+    }
+}
+
+/// The next position among these extents.
+fn advance(position: &mut [i64], extents: &[usize]) {
+    for (place, extent) in position.iter_mut().zip(extents).rev() {
+        *place += 1;
+        if *place < *extent as i64 {
+            return;
+        }
+        *place = 0;
     }
 }

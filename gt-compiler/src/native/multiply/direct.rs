@@ -158,11 +158,19 @@ impl<S: Source<T>, T: Float> Work<'_, S, T> {
         }
     }
 
-    /// The right side is copied first, its columns side by side and filled up to `W` with zeros.
-    /// Then `R` rows of the result at a time are computed.
+    /// `R` rows of the result at a time. A right side of `W` columns that lie side by side is read
+    /// as it is. Any other is copied first, its columns side by side and filled up with zeros.
     #[inline(always)]
     unsafe fn small<const W: usize, const R: usize>(&self) {
-        let [m, n, k] = self.size;
+        let [_, n, k] = self.size;
+        if n == W && self.rhs.column == 1 {
+            let line = |p: usize| {
+                // SAFETY: the right side has this row, whose elements lie side by side.
+                unsafe { self.rhs.element(p, 0).cast::<[S; W]>().read_unaligned() }.map(S::widened)
+            };
+            // SAFETY: as the caller promises.
+            return unsafe { self.small_with::<W, R>(line) };
+        }
         let mut right = [[T::zeroed(); W]; DEEPEST];
         for (p, line) in right[..k].iter_mut().enumerate() {
             for (j, to) in line[..n].iter_mut().enumerate() {
@@ -170,22 +178,35 @@ impl<S: Source<T>, T: Float> Work<'_, S, T> {
                 *to = unsafe { self.rhs.element(p, j).read_unaligned() }.widened();
             }
         }
+        // SAFETY: as the caller promises.
+        unsafe { self.small_with::<W, R>(|p| right[p]) };
+    }
+
+    /// The product with a right side of which `line` gives a row.
+    #[inline(always)]
+    unsafe fn small_with<const W: usize, const R: usize>(&self, line: impl Fn(usize) -> [T; W]) {
+        let m = self.size[0];
         let whole = m / R * R;
         for row in (0..whole).step_by(R) {
             // SAFETY: these rows exist.
-            unsafe { self.rows::<W, R>(&right[..k], row) };
+            unsafe { self.rows::<W, R>(&line, row) };
         }
         for row in whole..m {
             // SAFETY: this row exists.
-            unsafe { self.rows::<W, 1>(&right[..k], row) };
+            unsafe { self.rows::<W, 1>(&line, row) };
         }
     }
 
     #[inline(always)]
-    unsafe fn rows<const W: usize, const R: usize>(&self, right: &[[T; W]], row: usize) {
+    unsafe fn rows<const W: usize, const R: usize>(
+        &self,
+        line: &impl Fn(usize) -> [T; W],
+        row: usize,
+    ) {
         let mut sums = [[T::zeroed(); W]; R];
         let lines: [*const S; R] = std::array::from_fn(|r| self.lhs.element(row + r, 0));
-        for (p, line) in right.iter().enumerate() {
+        for p in 0..self.size[2] {
+            let line = line(p);
             for r in 0..R {
                 let at = lines[r].wrapping_offset(p as isize * self.lhs.column);
                 // SAFETY: the row has this column.
