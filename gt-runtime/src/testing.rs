@@ -190,6 +190,10 @@ impl Running<'_> {
                 let freed = *value;
                 self.alive.retain(|alive| *alive != freed);
             }
+            // Nothing need say that a value which nobody reads can be read.
+            Entry::Output { value, .. } if body.apart && body.unread.contains(value) => {
+                return None;
+            }
             Entry::Output { value, .. } => *value = names[value],
             Entry::Enter(_) | Entry::Exit(_) => {}
         }

@@ -1,7 +1,8 @@
 //! Layers over images, lines and sequences against PyTorch's: states that PyTorch saved, its
 //! outputs, gradients and running statistics.
 
-use gt::functional::{Convolution, PadMode, Pooling};
+use gt::autograd::grad;
+use gt::functional::{Convolution, PadMode, Pooling, conv2d};
 use gt::nn::Layers;
 use gt::prelude::*;
 
@@ -42,6 +43,35 @@ fn convolutions_are_pytorchs() {
         };
         let layer = loaded(case, ConvTranspose2d::<N<4>, N<6>>::with_kernel([3; 2], how));
         case.check(layer.forward(&Image::<4>::from_dyn(case.x.clone())).as_dyn(), Some(&layer));
+    });
+}
+
+/// Kernels of few places and of many, over images and lines: values and gradients.
+#[test]
+fn channels_by_themselves_are_convolutions_of_one_group() {
+    let sizes =
+        [(3, 2, 1, 1, 1), (7, 7, 1, 1, 3), (9, 5, 2, 1, 2), (6, 7, 1, 2, 4), (1, 65, 1, 1, 0)];
+    run(|| {
+        for (tall, broad, stride, dilation, around) in sizes {
+            let each = 1 + stride;
+            let x = DynTensor::randn([2, 3, 16, 10 + broad], DType::F64).requires_grad();
+            let w = DynTensor::randn([3 * each, 1, tall, broad], DType::F64).requires_grad();
+            let (stride, dilation, padding) = ([stride; 2], [dilation; 2], [around; 2]);
+            let how = Convolution { stride, dilation, padding, ..Convolution::default() };
+            let whole = conv2d(&x, &w, None, Convolution { groups: 3, ..how });
+            let channel = |c: i64| {
+                let kernels = w.narrow(0, c * each as i64, each);
+                conv2d(&x.narrow(1, c, 1), &kernels, None, how)
+            };
+            let apart = DynTensor::cat((0..3).map(channel), 1);
+            let weights = DynTensor::randn(whole.sizes(), DType::F64);
+            let gradients = |y: &DynTensor| grad(&(y * &weights).sum(..), &[&x, &w]).unwrap();
+            let (ours, theirs) = (gradients(&whole), gradients(&apart));
+            for (a, b) in [(&whole, &apart), (&ours[0], &theirs[0]), (&ours[1], &theirs[1])] {
+                let off = (a - b).abs().max(..).item().unwrap();
+                assert!(off < 1e-12 * b.abs().max(..).item().unwrap(), "{tall}x{broad}: {off}");
+            }
+        }
     });
 }
 

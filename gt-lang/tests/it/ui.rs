@@ -122,6 +122,8 @@ fn check(root: &Path) -> BTreeMap<String, String> {
         .env("CARGO_TARGET_DIR", root.join("target"))
         .env_remove("RUSTFLAGS")
         .env_remove("CARGO_ENCODED_RUSTFLAGS")
+        // Without it, rustc prints some errors once that it prints twice otherwise.
+        .env_remove("CARGO_INCREMENTAL")
         .env("CARGO_TERM_COLOR", "never")
         .output()
         .expect("cargo runs this test, so it can be run");

@@ -28,7 +28,7 @@ pub struct Definition {
     lines: OnceLock<Vec<Loc>>,
     /// Whether launches wait until it is compiled.
     pub(super) planned: bool,
-    /// For the executor: the plan that it ran last.
+    /// For the executor: the plans that it ran last.
     pub(super) plan: PlanHint,
     /// For the executor: what became of its results.
     pub(super) fates: Fates,
@@ -101,9 +101,13 @@ impl Definition {
     pub(super) fn without_idle(&self, given: &mut [Value], nothing: &Value) {
         for &(at, partner) in self.partners.get_or_init(|| self.partners(given)) {
             let ty = |at: u32| given.get(at as usize).map(|value| value.ty);
+            // A result that was left out has no memory. Another value keeps the types the same.
+            let stays_there = partner.filter(|other| !self.footprint.freed.contains(other));
+            let stand_in = stays_there.filter(|_| ty(at) == Some(nothing.ty));
+            let stand_in = stand_in.and_then(|other| given.get(other as usize).cloned());
             let stays = partner.is_some_and(|other| ty(other) == ty(at));
             if let (false, Some(value)) = (stays, given.get_mut(at as usize)) {
-                *value = nothing.clone();
+                *value = stand_in.unwrap_or_else(|| nothing.clone());
             }
         }
     }
@@ -115,8 +119,10 @@ impl Definition {
         }
         let partner = |&at: &u32| {
             let ty = given.get(at as usize)?.ty;
-            let mut used = (0..).zip(given).zip(&is_used).filter(|(_, used)| **used);
-            used.find(|((_, value), _)| value.ty == ty).map(|((other, _), _)| other)
+            let used = (0..).zip(given).zip(&is_used).filter(|(_, used)| **used);
+            let alike = used.filter(|((_, value), _)| value.ty == ty).map(|((other, _), _)| other);
+            // One that stays, if there is one.
+            alike.min_by_key(|other| self.footprint.freed.contains(other))
         };
         self.footprint.idle.iter().map(|at| (*at, partner(at))).collect()
     }

@@ -65,8 +65,8 @@ pub struct Executor {
     memory: (u64, Time),
     /// The inputs of the current launch. A field only to reuse its memory.
     inputs: Vec<Value>,
-    /// The plan that ran last and the types of its inputs, for a profile.
-    ran: Option<(Program, Vec<Type>)>,
+    /// The plan that ran last, its tape and the types of its inputs, for a profile.
+    ran: Option<(Program, Arc<Tape>, Vec<Type>)>,
     /// What it does, for a tracer of the server.
     capture: Arc<Capture>,
 }
@@ -219,10 +219,11 @@ impl Executor {
         let owner = (self.registration, task.session);
         let Executor { device, sessions, plans, inputs: given, .. } = self;
         let table = sessions.entry(task.session).or_default();
-        let waits = lend(device, table, defined, bindings, given)
-            && plans
-                .get(owner, defined, None, given.iter().map(|value| &value.ty))
-                .is_some_and(Plan::is_awaited);
+        let waits = lend(device, table, defined, bindings, given) && {
+            let types = given.iter().map(|value| &value.ty);
+            let has_other = plans.spared(owner, defined, types.clone()).is_some();
+            !has_other && plans.get(owner, defined, None, types).is_some_and(Plan::is_awaited)
+        };
         given.clear();
         waits
     }
@@ -257,7 +258,7 @@ impl Executor {
                 if self.replay(session, (template, bindings), &task.inputs, out) {
                     let nanos = since(began);
                     self.log_launch(&task, (template, bindings), (began, nanos));
-                    self.profile_launch(template, nanos);
+                    self.profile_launch(nanos);
                     template.plan.took(nanos);
                     let n_instrs = template.footprint.n_instrs as u64;
                     out.push(self.done(&task, n_instrs, (began, nanos), true));
@@ -432,10 +433,10 @@ impl Executor {
     }
 
     /// Gives a launch that ran as a plan to the profile.
-    fn profile_launch(&mut self, defined: &Definition, nanos: u64) {
-        if let (true, Some((program, types))) = (profile::is_on(), self.ran.take()) {
+    fn profile_launch(&mut self, nanos: u64) {
+        if let (true, Some((program, tape, types))) = (profile::is_on(), self.ran.take()) {
             let live = self.device.engine.stats().live_bytes as u64;
-            profile::launch(&self.name, &program, &defined.template.tape, &types, (nanos, live));
+            profile::launch(&self.name, &program, &tape, &types, (nanos, live));
             tell_held(self.sessions.values(), &self.device);
         }
     }

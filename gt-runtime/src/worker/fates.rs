@@ -10,11 +10,10 @@
 //!
 //! This module decides. `executor/spared` watches the launches and makes what is missing.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use gt_ir::canonical::Template;
-use gt_ir::op::Class;
 use gt_ir::{Entry, Instr, Operand, Tape, ValueId};
 
 use crate::footprint::Footprint;
@@ -26,12 +25,14 @@ const MOST_WRONG: u32 = 3;
 
 /// The results of a template that launches do not make, by their place among its definitions, in
 /// order.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) struct Sparing {
     pub(super) results: Vec<u32>,
     /// The values that they are computed from, by their place among the template's inputs, behind
     /// which the uploads follow.
     pub(super) roots: Vec<u32>,
+    /// The tape of the template, which frees these results at its end and does not put them out.
+    pub(super) tape: Arc<Tape>,
 }
 
 /// What became of the results of a template's launches.
@@ -109,6 +110,15 @@ impl Fates {
     }
 }
 
+/// Of equal templates the tapes differ in source locations only.
+impl PartialEq for Sparing {
+    fn eq(&self, other: &Sparing) -> bool {
+        (&self.results, &self.roots) == (&other.results, &other.roots)
+    }
+}
+
+impl Eq for Sparing {}
+
 impl Sparing {
     /// Those of these definitions that can be made after a launch.
     fn of(
@@ -126,19 +136,29 @@ impl Sparing {
             is_made[n_inputs + *at as usize] = true;
         }
         for instr in template.tape.instrs() {
-            let can_fail = matches!(instr.op.spec().class, Class::Gather | Class::Matrix);
+            let can_fail = instr.op.spec().can_fail();
             is_made[instr.out.0 as usize] =
                 !can_fail && operands(instr).all(|value| is_made[value.0 as usize]);
         }
         let is_made = |at: &u32| is_made[n_inputs + *at as usize];
         let is_upload = |at: &u32| footprint.uploads.iter().any(|(upload, _)| upload == at);
         let results: Vec<u32> = unused.filter(|at| is_made(at) && !is_upload(at)).collect();
-        let values = results.iter().map(|at| ValueId((n_inputs + *at as usize) as u64));
-        let needed = needed(&template.tape, values);
+        let number = |at: &u32| ValueId((n_inputs + *at as usize) as u64);
+        let values: BTreeSet<ValueId> = results.iter().map(number).collect();
+        let needed = needed(&template.tape, values.iter().copied());
         let uploads = footprint.uploads.iter().map(|(at, _)| n_inputs as u32 + at);
         let roots = (0..).zip((0..n_inputs as u32).chain(uploads));
         let roots = roots.filter(|(_, value)| needed.contains(&ValueId(u64::from(*value))));
-        Sparing { results, roots: roots.map(|(root, _)| root).collect() }
+        let roots = roots.map(|(root, _)| root).collect();
+        let is_kept = |entry: &&Entry| match entry {
+            Entry::Output { value, .. } => !values.contains(value),
+            Entry::Input { .. } | Entry::Instr(_) | Entry::Free(_) => true,
+            Entry::Enter(_) | Entry::Exit(_) => true,
+        };
+        let entries = template.tape.entries.iter().filter(is_kept).cloned();
+        let frees = values.iter().map(|value| Entry::Free(*value));
+        let tape = Arc::new(Tape { entries: entries.chain(frees).collect() });
+        Sparing { results, roots, tape }
     }
 }
 
@@ -155,9 +175,47 @@ pub(super) fn needed(tape: &Tape, values: impl Iterator<Item = ValueId>) -> Hash
     needed
 }
 
-fn operands(instr: &Instr) -> impl Iterator<Item = ValueId> {
+/// The values that an instruction uses.
+pub(super) fn operands(instr: &Instr) -> impl Iterator<Item = ValueId> {
     instr.inputs.iter().filter_map(|input| match input {
         Operand::Value(value) => Some(*value),
         Operand::Scalar(_) => None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gt_ir::canonical::canonical;
+    use gt_ir::graph::segment;
+
+    #[test]
+    fn what_cannot_be_made_afterwards_is_not_left_out() {
+        // Of values from outside, %1 stays and %2 does not.
+        let text = "gt tape 1\n%3 = input : f32[4]\n%4 = neg %1\n%5 = exp %4\n%6 = exp %2\n%7 = \
+                    mul %3, %5\n%8 = index_select[0] %1, %9\nfree %2\nfree %4\noutput %5\noutput \
+                    %7\n";
+        let (tape, _) = gt_ir::text::parse(text).unwrap();
+        let (template, bindings) = canonical(&tape);
+        let footprint = Footprint::of(&template);
+        let sparing = Sparing::of(&template, &footprint, footprint.kept.iter().copied());
+        let named = |at: &u32| bindings.defined.get(*at as usize).unwrap().0;
+        assert_eq!(sparing.results.iter().map(named).collect::<Vec<_>>(), [5, 7]);
+        let n_inputs = bindings.inputs.len();
+        let roots: Vec<u64> = sparing
+            .roots
+            .iter()
+            .map(|root| match bindings.inputs.get(*root as usize) {
+                Some(input) => input.0,
+                None => named(&footprint.uploads[*root as usize - n_inputs].0),
+            })
+            .collect();
+        assert_eq!(roots, [1, 3]);
+        let ty = |value: ValueId| {
+            let ty = if bindings.inputs[value.0 as usize].0 == 9 { "i64[2]" } else { "f32[4]" };
+            ty.parse().ok()
+        };
+        let outputs = |tape: &Tape| segment(tape, ty).unwrap().outputs.len();
+        assert_eq!([outputs(&template.tape), outputs(&sparing.tape)], [5, 3]);
+    }
 }

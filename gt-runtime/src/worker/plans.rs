@@ -18,7 +18,7 @@ use gt_compiler::{Options, Program};
 use gt_ir::canonical::{Bindings, Matcher, Template};
 use gt_ir::graph::{Segment, segment};
 use gt_ir::lru::Lru;
-use gt_ir::{Entry, Instr, Loc, Operand, Tape, Type, ValueId};
+use gt_ir::{Instr, Loc, Operand, Tape, Type, ValueId};
 
 use super::definition::{Definition, PlanHint, PlanPlace};
 use super::fair::Fair;
@@ -153,20 +153,15 @@ impl Plan {
         let _ = self.made.set(made);
     }
 
-    /// The tape of the template, which frees at its end the results that the plan does not make.
-    fn tape(&self) -> Arc<Tape> {
-        let Some(sparing) = &self.spared else { return self.template.tape.clone() };
-        let n_inputs = self.template.n_inputs as u64;
-        let frees =
-            sparing.results.iter().map(|at| Entry::Free(ValueId(n_inputs + u64::from(*at))));
-        let entries = self.template.tape.entries.iter().cloned().chain(frees).collect();
-        Arc::new(Tape { entries })
+    /// The tape that it is compiled from.
+    fn tape(&self) -> &Arc<Tape> {
+        self.spared.as_ref().map_or(&self.template.tape, |sparing| &sparing.tape)
     }
 
     fn compile(&self, compiler: &dyn Compile, options: &Options) -> Result<Ready, String> {
         let (began, n_inputs) = (clock::now(), self.template.n_inputs);
         let ty = |value: ValueId| self.types.get(usize::try_from(value.0).ok()?).copied();
-        let segment = segment(&self.tape(), ty).map_err(|e| e.to_string())?;
+        let segment = segment(self.tape(), ty).map_err(|e| e.to_string())?;
         let compiled = compiler
             .compile(&segment.graph, &segment.donated, options)
             .map_err(|e| e.to_string())?;
@@ -286,6 +281,19 @@ impl Plans {
             self.order(owner, &plan);
         }
         self.held.get(slot).map(|plan| &**plan)
+    }
+
+    /// The results that a template need not make, if there is a plan without them that can run.
+    /// Orders it if necessary.
+    pub(super) fn spared<'t>(
+        &mut self,
+        owner: Owner,
+        defined: &Definition,
+        types: impl Iterator<Item = &'t Type> + Clone,
+    ) -> Option<Arc<Sparing>> {
+        let spared = defined.fates.spared()?;
+        let plan = self.get(owner, defined, Some(&spared), types)?;
+        matches!(plan.made(), Some(Ok(_))).then_some(spared)
     }
 
     /// The slot of the plan that the template ran last, if the plan still exists and has these

@@ -17,6 +17,7 @@ use super::definition::Definition;
 use crate::spans::Origin;
 
 /// A value, or the error in its place.
+#[derive(Clone)]
 pub(super) enum Outcome {
     Ready(Value),
     Failed(Arc<RunError>),
@@ -92,6 +93,15 @@ impl Table {
             let loc = self.lines.get(id).copied().unwrap_or(Loc::NONE);
             *sums.entry(loc).or_default() += value.bytes() as u64;
         });
+    }
+
+    /// Where those values lie that `which` says.
+    pub(super) fn addresses(&self, which: impl Fn(ValueId) -> bool) -> HashSet<usize> {
+        let ready = self.values.iter().filter_map(|(id, outcome)| match outcome {
+            Outcome::Ready(value) if which(ValueId(*id)) => Some(value.address()),
+            Outcome::Ready(_) | Outcome::Failed(_) => None,
+        });
+        ready.collect()
     }
 
     /// Puts clones of the values into `given`, in order. False if a value is missing or failed.

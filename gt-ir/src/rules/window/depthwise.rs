@@ -1,5 +1,5 @@
 //! Convolution where each channel has kernels of its own (Howard et al. 2017): there is nothing to
-//! sum over but the few places of a kernel, so it is a sum of slices, not a matrix product.
+//! sum over but the places of a kernel, so it is a sum of slices, not a matrix product.
 //!
 //! Guarantees: sums are formed in a wide dtype, place by place in row-major order, and rounded
 //! once. Padding is the caller's.
@@ -14,8 +14,9 @@ use crate::{
     tape::ValueId,
 };
 
-/// Most places of a kernel: with more of them windows are cheaper than that many slices.
-const MOST: usize = 32;
+/// Most places of a kernel. A sum of so many slices is one loop. Over 64 channels it takes 23 ms,
+/// where PyTorch takes 370, and 12 ms to compile; of more places, nothing was measured.
+const MOST: usize = 13 * 13;
 
 /// Whether these kernels, `[out, channels / groups, height, width]`, are summed place by place.
 pub(super) fn applies(kernel: &[usize]) -> bool {

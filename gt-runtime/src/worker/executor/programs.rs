@@ -48,11 +48,10 @@ impl Executor {
             return false;
         }
         let types = given.iter().map(|value| &value.ty);
-        let nothing = device.nothing();
-        let spared = defined.fates.spared().filter(|_| nothing.is_some()).filter(|spared| {
-            let plan = plans.get(owner, defined, Some(spared), types.clone());
-            plan.is_some_and(|plan| matches!(plan.made(), Some(Ok(_))))
-        });
+        let spared = match device.nothing() {
+            Some(_) => plans.spared(owner, defined, types.clone()),
+            None => None,
+        };
         let plan = plans.get(owner, defined, spared.as_ref(), types);
         if let Some(planned) = plan.and_then(|plan| plan.news_for(&defined.plan)) {
             let began = plan.and_then(Plan::began);
@@ -66,12 +65,16 @@ impl Executor {
             }
             out.push(FromWorker::Planned { session, planned: Box::new(planned) });
         }
+        let tape = spared.as_ref().map_or(&defined.template.tape, |spared| &spared.tape);
+        let tape = profile::is_on().then(|| tape.clone());
         let ran = match plan.and_then(Plan::made) {
             Some(Ok(ready)) => run_plan(device, (ready, spared), table, launch, inputs, given),
             Some(Err(_)) | None => false,
         };
-        if let (true, true, Some(plan)) = (ran, profile::is_on(), plan) {
-            *last = plan.for_profile();
+        if let (true, Some(tape), Some((program, types))) =
+            (ran, tape, plan.and_then(Plan::for_profile))
+        {
+            *last = Some((program, tape, types));
         }
         given.clear();
         for note in device.engine.notes() {

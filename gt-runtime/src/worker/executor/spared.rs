@@ -4,23 +4,25 @@
 //! A result is unused if the first thing that happens to it is that the next segment, or one
 //! before it that computes nothing, frees it. A launch that left results out is remembered with
 //! what they are computed from until then. If one of them is read before, or not freed then, all
-//! that are not freed are computed instruction by instruction, which gives the bits of the plan.
-//! So nothing is remembered for longer than a segment, and a wrong guess costs time only.
+//! that are not freed are computed instruction by instruction, as launches without a plan are. So
+//! are they when one of the values that they are computed from is freed before: nothing stays in
+//! memory for them.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use gt_compiler::engine::Value;
 use gt_ir::canonical::{Bindings, expand};
 use gt_ir::verify::IdHash;
-use gt_ir::{Entry, Operand, Tape, ValueId};
+use gt_ir::{Entry, Instr, Tape, ValueId};
 
 use super::{Executor, Trouble};
 use crate::ids::SessionId;
+use crate::profile;
 use crate::wire::Order;
 use crate::worker::definition::Definition;
 use crate::worker::device::Device;
-use crate::worker::fates::{Sparing, needed};
+use crate::worker::fates::{Sparing, needed, operands};
 use crate::worker::job::Task;
 use crate::worker::table::{Outcome, Table, Watched};
 
@@ -39,19 +41,15 @@ impl Executor {
         let Some(idle) = idle_of(task) else { return };
         let idle = if is_final { idle } else { Ids::default() };
         let Some(mut watched) = table.watched.take() else { return };
-        let bytes = |value: ValueId| match table.get(value) {
-            Some(Outcome::Ready(held)) => held.bytes(),
-            Some(Outcome::Failed(_)) | None => 0,
-        };
-        let Watched { open, unused, .. } = &mut watched;
-        open.retain(|(at, value)| {
-            let is_unused = idle.contains(value);
-            if is_unused {
-                unused.push((*at, bytes(*value)));
-            }
-            !is_unused
-        });
-        match task.computes_nothing() && !watched.open.is_empty() {
+        let Watched { open, unused, roots, .. } = &mut watched;
+        let (freed, rest) = open.iter().partition(|(_, value)| idle.contains(value));
+        *open = rest;
+        if roots.is_none() {
+            unused.extend(table.sizes(freed));
+        }
+        let is_root_freed = watched.roots.iter().flatten().any(|(root, _)| idle.contains(root));
+        let goes_on = task.computes_nothing() && !watched.open.is_empty() && !is_root_freed;
+        match goes_on {
             true => table.watched = Some(watched),
             false if watched.roots.is_none() => watched.learn(plans.least_unused()),
             false => watched.make(table, device, name, trouble),
@@ -108,6 +106,17 @@ pub(super) fn left_out(
 }
 
 impl Table {
+    /// The bytes of values, without memory that others of the table have as well.
+    fn sizes(&self, values: Vec<(u32, ValueId)>) -> Vec<(u32, usize)> {
+        let own: Ids = values.iter().map(|(_, value)| *value).collect();
+        let mut known = self.addresses(|value| !own.contains(&value));
+        let mut bytes = |value: &ValueId| match self.get(*value) {
+            Some(Outcome::Ready(held)) if known.insert(held.address()) => held.bytes(),
+            Some(Outcome::Ready(_) | Outcome::Failed(_)) | None => 0,
+        };
+        values.iter().map(|(at, value)| (*at, bytes(value))).collect()
+    }
+
     /// Puts `nothing` into the place of results that a launch has left out, and watches them.
     pub(super) fn leave_out(&mut self, watched: Watched, nothing: &Value) {
         for (_, value) in &watched.open {
@@ -144,20 +153,44 @@ impl Watched {
         // Bindings that a launch ran with fit its template.
         let tape = expand(&defined.template, &bindings).unwrap_or_default();
         let needed = needed(&tape, open.iter().map(|(_, value)| *value));
+        let instrs: Vec<&Instr> =
+            tape.instrs().filter(|instr| needed.contains(&instr.out)).collect();
+        let mut last_uses = last_uses(&instrs);
         let mut made = Table::default();
         for (root, value) in roots.into_iter().flatten() {
             made.insert(root, Outcome::Ready(value));
         }
-        for instr in tape.instrs().filter(|instr| needed.contains(&instr.out)) {
+        for instr in &instrs {
             let outcome = made.execute(device, instr, worker, trouble);
+            if let Some((at, _)) = open.iter().find(|(_, value)| *value == instr.out) {
+                table.insert(instr.out, outcome.clone());
+                if profile::is_on() {
+                    table.made_at(instr.out, defined.line_of(*at));
+                }
+            }
             made.insert(instr.out, outcome);
+            for value in last_uses.remove(&instr.out).into_iter().flatten() {
+                made.remove(value);
+            }
         }
-        for (_, value) in open {
-            if let Some(outcome) = made.remove(value) {
-                table.insert(value, outcome);
+        // An error that it was about says so itself.
+        trouble.was_short();
+        table.instructions += instrs.len() as u64;
+        table.interpreted += instrs.len() as u64;
+    }
+}
+
+/// For each instruction, by its result, the values that no later one uses.
+fn last_uses(instrs: &[&Instr]) -> HashMap<ValueId, Vec<ValueId>> {
+    let (mut seen, mut last) = (Ids::default(), HashMap::<ValueId, Vec<ValueId>>::new());
+    for instr in instrs.iter().rev() {
+        for value in operands(instr).chain([instr.out]) {
+            if seen.insert(value) {
+                last.entry(instr.out).or_default().push(value);
             }
         }
     }
+    last
 }
 
 /// The values that a segment frees and does nothing else with; `None` for another order.
@@ -184,11 +217,7 @@ fn idle_in(tape: &Tape) -> Ids {
     }
     for entry in &tape.entries {
         match entry {
-            Entry::Instr(instr) => instr.inputs.iter().for_each(|input| {
-                if let Operand::Value(value) = input {
-                    idle.remove(value);
-                }
-            }),
+            Entry::Instr(instr) => operands(instr).for_each(|value| _ = idle.remove(&value)),
             Entry::Output { value, .. } => _ = idle.remove(value),
             Entry::Free(_) | Entry::Input { .. } | Entry::Enter(_) | Entry::Exit(_) => {}
         }
