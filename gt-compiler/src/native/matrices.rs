@@ -1,7 +1,7 @@
 //! Linear algebra: the matrices of a batch, each by one thread.
 //!
-//! The algorithms are those of `gt_ir::matrix`. `f32` is computed in `f64` and rounded once, so
-//! every element has the interpreter's bits. Fourier transforms of `f32` are computed in `f32`.
+//! The algorithms are those of `gt_ir::matrix`, so every element has the interpreter's bits. `f32`
+//! is computed in `f64` and rounded once, but for Fourier transforms.
 
 use bytemuck::Pod;
 use gt_ir::{
