@@ -22,6 +22,16 @@ pub enum Operand {
     Scalar(Scalar),
 }
 
+impl Operand {
+    /// The value, if it is one.
+    pub fn value(&self) -> Option<ValueId> {
+        match self {
+            Operand::Value(value) => Some(*value),
+            Operand::Scalar(_) => None,
+        }
+    }
+}
+
 /// The type of an operand, as type rules take it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OperandType {

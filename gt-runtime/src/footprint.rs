@@ -4,11 +4,12 @@
 //! value at the segment's boundary, and none for its instructions. A footprint has no types of
 //! computed values, because they depend on the inputs.
 
+use std::collections::HashSet;
 use std::hash::{BuildHasher as _, Hasher as _};
 
 use gt_ir::canonical::{Bindings, Defined, Template};
 use gt_ir::verify::IdHash;
-use gt_ir::{Entry, Op, Operand, OperandType, Scalar, Type, ValueId, infer};
+use gt_ir::{Entry, Op, Operand, OperandType, Scalar, Tape, Type, ValueId, infer};
 
 /// The effect of a template.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -66,22 +67,9 @@ impl Footprint {
                 Entry::Output { .. } => {}
             }
         }
-        let mut is_idle = vec![true; n_inputs];
-        let mut uses = |value: &ValueId| {
-            is_idle.iter_mut().skip(value.0 as usize).take(1).for_each(|idle| *idle = false);
-        };
-        for entry in &template.tape.entries {
-            match entry {
-                Entry::Instr(instr) => instr.inputs.iter().for_each(|input| {
-                    if let Operand::Value(value) = input {
-                        uses(value);
-                    }
-                }),
-                Entry::Output { value, .. } => uses(value),
-                Entry::Input { .. } | Entry::Free(_) | Entry::Enter(_) | Entry::Exit(_) => {}
-            }
-        }
-        it.idle = (0..).zip(&is_idle).filter(|(_, idle)| **idle).map(|(at, _)| at).collect();
+        let idle = idle(&template.tape);
+        let is_idle = |at: &u32| idle.contains(&ValueId(u64::from(*at)));
+        it.idle = (0..n_inputs as u32).filter(is_idle).collect();
         it.kept = (0..).zip(&alive).filter(|(_, alive)| **alive).map(|(at, _)| at).collect();
         it.depth = it.depth.filter(|_| open == 0).map(|_| deepest);
         it
@@ -95,6 +83,31 @@ impl Footprint {
             infer(op, &given).is_ok()
         })
     }
+}
+
+/// Values by their numbers.
+pub(crate) type Ids = HashSet<ValueId, IdHash>;
+
+/// The values that a tape frees and does nothing else with.
+pub(crate) fn idle(tape: &Tape) -> Ids {
+    let freed = |entry: &Entry| match entry {
+        Entry::Free(value) => Some(*value),
+        Entry::Input { .. } | Entry::Instr(_) | Entry::Output { .. } => None,
+        Entry::Enter(_) | Entry::Exit(_) => None,
+    };
+    let mut idle: Ids = tape.entries.iter().filter_map(freed).collect();
+    for entry in &tape.entries {
+        match entry {
+            Entry::Instr(instr) => {
+                instr.inputs.iter().filter_map(Operand::value).for_each(|value| {
+                    idle.remove(&value);
+                })
+            }
+            Entry::Output { value, .. } => _ = idle.remove(value),
+            Entry::Free(_) | Entry::Input { .. } | Entry::Enter(_) | Entry::Exit(_) => {}
+        }
+    }
+    idle
 }
 
 /// The first value that a segment defines, if its values are numbered consecutively.

@@ -27,14 +27,14 @@ pub trait Sealed: Sized {
 }
 
 macro_rules! number {
-    ($ty:ty, $widen:expr, $narrow:expr) => {
+    ($ty:ty) => {
         impl Number for $ty {
             fn widen(self) -> f64 {
-                $widen(self)
+                f64::from(self)
             }
 
             fn narrow(x: f64) -> Self {
-                $narrow(x)
+                x as $ty
             }
         }
 
@@ -49,8 +49,8 @@ macro_rules! number {
     };
 }
 
-number!(f32, f64::from, |x| x as f32);
-number!(f64, |x| x, |x| x);
+number!(f32);
+number!(f64);
 
 /// A transform of a length in a direction.
 struct Plan<T> {

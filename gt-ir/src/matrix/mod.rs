@@ -1,11 +1,11 @@
 //! Linear algebra on single matrices: the one definition that the interpreter and the native engine
 //! run.
 //!
-//! Matrices are row-major, and computed in `f64`. Guarantees: total and deterministic, with the
-//! same bits on every machine but for Fourier transforms; no panic on any contents. A matrix
-//! without the result that an op asks for gives NaN everywhere: a singular one to `solve`, one that
-//! is not positive definite to `cholesky`, one with NaN or an infinity to `eigh` and `svd`. It
-//! knows nothing of batches beyond their sizes, and starts no thread.
+//! Matrices are row-major. All but Fourier transforms are computed in `f64`, with the same bits on
+//! every machine. Guarantees: total and deterministic; no panic on any contents. A matrix without
+//! the result that an op asks for gives NaN everywhere: a singular one to `solve`, one that is not
+//! positive definite to `cholesky`, one with NaN or an infinity to `eigh` and `svd`. It knows
+//! nothing of batches beyond their sizes, and starts no thread.
 //!
 //! The methods are those of the textbook (Golub and Van Loan), in loops over rows (`rows`). They
 //! are meant for matrices of some hundred rows: eliminations take eight rows at once, and nothing

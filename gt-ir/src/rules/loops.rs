@@ -104,7 +104,7 @@ pub(crate) fn unroll(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
     let Op::Scan(scan) = op else { return Err(misplaced(op)) };
     let Rounds { carried, stacked } = rounds(e, scan, ins)?;
     let all: Vec<ValueId> =
-        carried.iter().filter_map(id).chain(stacked.into_iter().flatten()).collect();
+        carried.iter().filter_map(Operand::value).chain(stacked.into_iter().flatten()).collect();
     lines::joined(e, scan.dtype, &all)
 }
 
@@ -258,7 +258,7 @@ impl Walk {
                 true => self.wanted[i].then(|| of_carried.next()).flatten(),
                 false => grad.and_then(|_| of_stacked.next()),
             });
-        let grads: Vec<Option<ValueId>> = grads.map(|grad| grad.and_then(id)).collect();
+        let grads: Vec<Option<ValueId>> = grads.map(|grad| grad.and_then(Operand::value)).collect();
         let call = |e: &mut dyn Emit, args: &[Operand]| self.scan.body.call(e, args);
         let found = back_through(&mut e, &own, &self.wanted, call, &grads)?;
         let mut results = Vec::new();
@@ -283,11 +283,4 @@ impl Walk {
 /// As the attribute of an op counts.
 fn count(n: usize) -> Result<u16> {
     u16::try_from(n).map_err(|_| OpError::new("scan: too many operands"))
-}
-
-fn id(operand: &Operand) -> Option<ValueId> {
-    match operand {
-        Operand::Value(value) => Some(*value),
-        Operand::Scalar(_) => None,
-    }
 }

@@ -61,13 +61,12 @@ pub(super) fn run(
 }
 
 fn touches_large(table: &Table, tape: &Tape, inputs: &Inputs) -> bool {
-    let held = |value: &ValueId| match table.get(*value) {
+    let held = |value: ValueId| match table.get(value) {
         Some(Outcome::Ready(held)) => held.bytes() >= LARGE,
         Some(Outcome::Failed(_)) | None => false,
     };
     let operands = tape.instrs().flat_map(|i| &i.inputs);
-    let mut values =
-        operands.filter_map(|o| if let Operand::Value(value) = o { Some(value) } else { None });
+    let mut values = operands.filter_map(Operand::value);
     let uploads = inputs.values().any(|d| d.as_ref().is_ok_and(|d| d.bytes().len() >= LARGE));
     uploads || values.any(held)
 }

@@ -21,7 +21,7 @@ pub struct Definition {
     pub(super) template: Template,
     pub(super) footprint: Footprint,
     /// For each input that is only freed, a used input of the same type in the first launch.
-    partners: OnceLock<Vec<(u32, Option<u32>)>>,
+    partners: OnceLock<Vec<(u32, Option<Partner>)>>,
     /// The signals of its instructions, once somebody asked.
     signals: OnceLock<Arc<[String]>>,
     /// The line of each value that it defines, once a profile asked.
@@ -32,6 +32,14 @@ pub struct Definition {
     pub(super) plan: PlanHint,
     /// For the executor: what became of its results.
     pub(super) fates: Fates,
+}
+
+/// A used input of the type of one that is only freed: its place, and whether it outlives the
+/// launch, as some such input does if any.
+#[derive(Clone, Copy, Debug)]
+struct Partner {
+    at: u32,
+    stays: bool,
 }
 
 /// Where to find a plan that a template ran.
@@ -101,28 +109,35 @@ impl Definition {
     pub(super) fn without_idle(&self, given: &mut [Value], nothing: &Value) {
         for &(at, partner) in self.partners.get_or_init(|| self.partners(given)) {
             let ty = |at: u32| given.get(at as usize).map(|value| value.ty);
+            if partner.is_some_and(|partner| ty(partner.at) == ty(at)) {
+                continue;
+            }
             // A result that was left out has no memory. Another value keeps the types the same.
-            let stays_there = partner.filter(|other| !self.footprint.freed.contains(other));
-            let stand_in = stays_there.filter(|_| ty(at) == Some(nothing.ty));
-            let stand_in = stand_in.and_then(|other| given.get(other as usize).cloned());
-            let stays = partner.is_some_and(|other| ty(other) == ty(at));
-            if let (false, Some(value)) = (stays, given.get_mut(at as usize)) {
-                *value = stand_in.unwrap_or_else(|| nothing.clone());
+            let was_left_out = ty(at) == Some(nothing.ty);
+            let stand_in = partner.filter(|partner| was_left_out && partner.stays);
+            let stand_in = stand_in.and_then(|partner| given.get(partner.at as usize));
+            let stand_in = stand_in.unwrap_or(nothing).clone();
+            if let Some(value) = given.get_mut(at as usize) {
+                *value = stand_in;
             }
         }
     }
 
-    fn partners(&self, given: &[Value]) -> Vec<(u32, Option<u32>)> {
-        let mut is_used = vec![true; given.len()];
-        for &at in &self.footprint.idle {
-            is_used.iter_mut().skip(at as usize).take(1).for_each(|used| *used = false);
-        }
+    fn partners(&self, given: &[Value]) -> Vec<(u32, Option<Partner>)> {
+        let marked = |places: &[u32]| {
+            let mut marks = vec![false; given.len()];
+            for &at in places {
+                marks.iter_mut().skip(at as usize).take(1).for_each(|mark| *mark = true);
+            }
+            marks
+        };
+        let (is_idle, is_freed) = (marked(&self.footprint.idle), marked(&self.footprint.freed));
         let partner = |&at: &u32| {
             let ty = given.get(at as usize)?.ty;
-            let used = (0..).zip(given).zip(&is_used).filter(|(_, used)| **used);
-            let alike = used.filter(|((_, value), _)| value.ty == ty).map(|((other, _), _)| other);
-            // One that stays, if there is one.
-            alike.min_by_key(|other| self.footprint.freed.contains(other))
+            let used = (0..).zip(given).filter(|(at, _)| !is_idle[*at as usize]);
+            let alike = used.filter(|(_, value)| value.ty == ty);
+            let partners = alike.map(|(at, _)| Partner { at, stays: !is_freed[at as usize] });
+            partners.min_by_key(|partner| !partner.stays)
         };
         self.footprint.idle.iter().map(|at| (*at, partner(at))).collect()
     }

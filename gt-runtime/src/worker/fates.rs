@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use gt_ir::canonical::Template;
-use gt_ir::{Entry, Instr, Operand, Tape, ValueId};
+use gt_ir::{Entry, Operand, Tape, ValueId};
 
 use crate::footprint::Footprint;
 
@@ -128,17 +128,17 @@ impl Sparing {
     ) -> Sparing {
         let n_inputs = template.n_inputs;
         let is_there = |at: u32| footprint.kept.binary_search(&at).is_ok();
-        let inputs = (0..n_inputs as u32).map(|at| !footprint.freed.contains(&at));
         // Whether each value can be made, by its number.
-        let mut is_made: Vec<bool> = inputs.collect();
+        let mut is_made = vec![true; n_inputs];
         is_made.resize(n_inputs + template.n_defined, false);
+        footprint.freed.iter().for_each(|at| is_made[*at as usize] = false);
         for (at, _) in footprint.uploads.iter().filter(|(at, _)| is_there(*at)) {
             is_made[n_inputs + *at as usize] = true;
         }
         for instr in template.tape.instrs() {
-            let can_fail = instr.op.spec().can_fail();
+            let mut operands = instr.inputs.iter().filter_map(Operand::value);
             is_made[instr.out.0 as usize] =
-                !can_fail && operands(instr).all(|value| is_made[value.0 as usize]);
+                !instr.op.spec().can_fail() && operands.all(|value| is_made[value.0 as usize]);
         }
         let is_made = |at: &u32| is_made[n_inputs + *at as usize];
         let is_upload = |at: &u32| footprint.uploads.iter().any(|(upload, _)| upload == at);
@@ -169,18 +169,10 @@ pub(super) fn needed(tape: &Tape, values: impl Iterator<Item = ValueId>) -> Hash
         if let Entry::Instr(instr) = entry
             && needed.contains(&instr.out)
         {
-            needed.extend(operands(instr));
+            needed.extend(instr.inputs.iter().filter_map(Operand::value));
         }
     }
     needed
-}
-
-/// The values that an instruction uses.
-pub(super) fn operands(instr: &Instr) -> impl Iterator<Item = ValueId> {
-    instr.inputs.iter().filter_map(|input| match input {
-        Operand::Value(value) => Some(*value),
-        Operand::Scalar(_) => None,
-    })
 }
 
 #[cfg(test)]

@@ -88,7 +88,7 @@ pub(super) struct Ready {
 impl Plan {
     /// When its compilation began, if it can run.
     pub(super) fn began(&self) -> Option<Time> {
-        self.made()?.as_ref().ok().map(|ready| ready.began)
+        self.ready().map(|ready| ready.began)
     }
 
     /// The compiled plan or the reason why there is none, once compilation has ended.
@@ -96,9 +96,14 @@ impl Plan {
         self.made.get()
     }
 
+    /// The compiled plan, if it can run.
+    pub(super) fn ready(&self) -> Option<&Ready> {
+        self.made()?.as_ref().ok()
+    }
+
     /// The program and the types of its inputs, if it can run.
     pub(super) fn for_profile(&self) -> Option<(Program, Vec<Type>)> {
-        let ready = self.made()?.as_ref().ok()?;
+        let ready = self.ready()?;
         Some((ready.program.clone(), self.types.clone()))
     }
 
@@ -247,7 +252,7 @@ impl Plans {
 
     /// The number of plans that can run.
     pub(super) fn n_ready(&self) -> u64 {
-        self.held.iter().filter(|(_, plan)| matches!(plan.made(), Some(Ok(_)))).count() as u64
+        self.held.iter().filter(|(_, plan)| plan.ready().is_some()).count() as u64
     }
 
     /// The plan of a template for inputs of these types, without the results that are spared.
@@ -293,7 +298,7 @@ impl Plans {
     ) -> Option<Arc<Sparing>> {
         let spared = defined.fates.spared()?;
         let plan = self.get(owner, defined, Some(&spared), types)?;
-        matches!(plan.made(), Some(Ok(_))).then_some(spared)
+        plan.ready().is_some().then_some(spared)
     }
 
     /// The slot of the plan that the template ran last, if the plan still exists and has these

@@ -27,14 +27,18 @@ pub(super) enum Outcome {
 pub(super) struct Watched {
     pub(super) defined: Arc<Definition>,
     pub(super) bindings: Arc<Bindings>,
-    /// The results that nothing has used yet, with their places among the definitions. Of a launch
-    /// that left results out, these.
+    /// The results that nothing has used or freed yet, with their places among the definitions.
     pub(super) open: Vec<(u32, ValueId)>,
-    /// The places of results that were freed unused, and their bytes.
-    pub(super) unused: Vec<(u32, usize)>,
-    /// The values that the results left out are computed from, if some were. In the table, the
-    /// value without elements stands for each of these results.
-    pub(super) roots: Option<Vec<(ValueId, Value)>>,
+    pub(super) aim: Aim,
+}
+
+/// Why results are watched.
+pub(super) enum Aim {
+    /// To learn which are unused: the places of those that were freed so, and their bytes.
+    Learn(Vec<(u32, usize)>),
+    /// They were left out. In the table, the value without elements stands for each. The values
+    /// that they are computed from.
+    Make(Vec<(ValueId, Value)>),
 }
 
 /// The values of one session, and counts of the work it has run.
@@ -80,28 +84,23 @@ impl Table {
         self.lines.insert(value.0, loc);
     }
 
+    /// The values that did not fail.
+    pub(super) fn ready(&self) -> impl Iterator<Item = (ValueId, &Value)> {
+        self.values.iter().filter_map(|(id, outcome)| match outcome {
+            Outcome::Ready(value) => Some((ValueId(*id), value)),
+            Outcome::Failed(_) => None,
+        })
+    }
+
     /// Adds up the bytes of live values by the lines that made them, as far as they were noted.
     /// Shared memory counts once.
     pub(super) fn held_by_line(&self, sums: &mut BTreeMap<Loc, u64>) {
         let mut seen = HashSet::with_capacity(self.values.len());
-        let ready = self.values.iter().filter_map(|(id, outcome)| match outcome {
-            Outcome::Ready(value) => Some((id, value)),
-            Outcome::Failed(_) => None,
-        });
-        let held = ready.filter(|(_, value)| value.bytes() > 0 && seen.insert(value.address()));
-        held.for_each(|(id, value)| {
-            let loc = self.lines.get(id).copied().unwrap_or(Loc::NONE);
+        let mut is_first = |value: &Value| value.bytes() > 0 && seen.insert(value.address());
+        for (id, value) in self.ready().filter(|(_, value)| is_first(value)) {
+            let loc = self.lines.get(&id.0).copied().unwrap_or(Loc::NONE);
             *sums.entry(loc).or_default() += value.bytes() as u64;
-        });
-    }
-
-    /// Where those values lie that `which` says.
-    pub(super) fn addresses(&self, which: impl Fn(ValueId) -> bool) -> HashSet<usize> {
-        let ready = self.values.iter().filter_map(|(id, outcome)| match outcome {
-            Outcome::Ready(value) if which(ValueId(*id)) => Some(value.address()),
-            Outcome::Ready(_) | Outcome::Failed(_) => None,
-        });
-        ready.collect()
+        }
     }
 
     /// Puts clones of the values into `given`, in order. False if a value is missing or failed.
@@ -134,11 +133,7 @@ impl Table {
     /// The bytes of the live values, and their number. Shared memory counts once.
     pub(super) fn live(&self) -> (u64, u64) {
         let mut seen = HashSet::with_capacity(self.values.len());
-        let ready = self.values.values().filter_map(|outcome| match outcome {
-            Outcome::Ready(value) => Some(value),
-            Outcome::Failed(_) => None,
-        });
-        ready.fold((0, 0), |(bytes, n), value| {
+        self.ready().fold((0, 0), |(bytes, n), (_, value)| {
             let first = value.bytes() > 0 && seen.insert(value.address());
             (bytes + if first { value.bytes() as u64 } else { 0 }, n + 1)
         })

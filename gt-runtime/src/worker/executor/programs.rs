@@ -48,11 +48,9 @@ impl Executor {
             return false;
         }
         let types = given.iter().map(|value| &value.ty);
-        let spared = match device.nothing() {
-            Some(_) => plans.spared(owner, defined, types.clone()),
-            None => None,
-        };
-        let plan = plans.get(owner, defined, spared.as_ref(), types);
+        let spared = plans.spared(owner, defined, types.clone());
+        let spared = spared.and_then(|spared| Some((spared, device.nothing()?)));
+        let plan = plans.get(owner, defined, spared.as_ref().map(|(spared, _)| spared), types);
         if let Some(planned) = plan.and_then(|plan| plan.news_for(&defined.plan)) {
             let began = plan.and_then(Plan::began);
             log_plan(log, name, session, began, &planned);
@@ -65,12 +63,11 @@ impl Executor {
             }
             out.push(FromWorker::Planned { session, planned: Box::new(planned) });
         }
-        let tape = spared.as_ref().map_or(&defined.template.tape, |spared| &spared.tape);
+        let tape = spared.as_ref().map_or(&defined.template.tape, |(spared, _)| &spared.tape);
         let tape = profile::is_on().then(|| tape.clone());
-        let ran = match plan.and_then(Plan::made) {
-            Some(Ok(ready)) => run_plan(device, (ready, spared), table, launch, inputs, given),
-            Some(Err(_)) | None => false,
-        };
+        let ran = plan
+            .and_then(Plan::ready)
+            .is_some_and(|ready| run_plan(device, (ready, spared), table, launch, inputs, given));
         if let (true, Some(tape), Some((program, types))) =
             (ran, tape, plan.and_then(Plan::for_profile))
         {
@@ -114,7 +111,7 @@ fn log_plan(log: &Log, worker: &str, session: SessionId, began: Option<Time>, pl
 /// Runs a plan. `given` holds clones of the values at its boundary. Says whether it ran.
 fn run_plan(
     device: &mut Device,
-    (ready, spared): (&Ready, Option<Arc<Sparing>>),
+    (ready, spared): (&Ready, Option<(Arc<Sparing>, Value)>),
     table: &mut Table,
     launch: (&Arc<Definition>, &Arc<Bindings>),
     inputs: &Inputs,
@@ -135,7 +132,7 @@ fn run_plan(
     for &value in freed {
         table.remove(value);
     }
-    let watched = spared.map(|spared| left_out(&spared, launch, given));
+    let left_out = spared.map(|(spared, nothing)| (left_out(&spared, launch, given), nothing));
     match device.retried(|engine| engine.run(&ready.program, given, &bindings.scalars)) {
         Ok(results) => {
             for (result, kept) in results.into_iter().zip(&ready.outputs) {
@@ -147,7 +144,7 @@ fn run_plan(
                     }
                 }
             }
-            if let (Some(watched), Some(nothing)) = (watched, device.nothing()) {
+            if let Some((watched, nothing)) = left_out {
                 table.leave_out(watched, &nothing);
             }
             table.ran_plan(defined.footprint.n_instrs as u64, bytes_in);

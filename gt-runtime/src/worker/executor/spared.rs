@@ -13,21 +13,18 @@ use std::sync::Arc;
 
 use gt_compiler::engine::Value;
 use gt_ir::canonical::{Bindings, expand};
-use gt_ir::verify::IdHash;
-use gt_ir::{Entry, Instr, Tape, ValueId};
+use gt_ir::{Instr, Operand, ValueId};
 
 use super::{Executor, Trouble};
+use crate::footprint::{Ids, idle};
 use crate::ids::SessionId;
 use crate::profile;
 use crate::wire::Order;
 use crate::worker::definition::Definition;
 use crate::worker::device::Device;
-use crate::worker::fates::{Sparing, needed, operands};
+use crate::worker::fates::{Sparing, needed};
 use crate::worker::job::Task;
-use crate::worker::table::{Outcome, Table, Watched};
-
-/// Values by their numbers.
-type Ids = HashSet<ValueId, IdHash>;
+use crate::worker::table::{Aim, Outcome, Table, Watched};
 
 impl Executor {
     /// Ends the watch over the results of the last launch, because a segment is about to begin. One
@@ -41,18 +38,25 @@ impl Executor {
         let Some(idle) = idle_of(task) else { return };
         let idle = if is_final { idle } else { Ids::default() };
         let Some(mut watched) = table.watched.take() else { return };
-        let Watched { open, unused, roots, .. } = &mut watched;
-        let (freed, rest) = open.iter().partition(|(_, value)| idle.contains(value));
-        *open = rest;
-        if roots.is_none() {
-            unused.extend(table.sizes(freed));
+        let (freed, open) = watched.open.iter().partition(|(_, value)| idle.contains(value));
+        watched.open = open;
+        let may_wait = match &mut watched.aim {
+            Aim::Learn(unused) => {
+                unused.extend(table.sizes(freed));
+                true
+            }
+            Aim::Make(roots) => !roots.iter().any(|(root, _)| idle.contains(root)),
+        };
+        if may_wait && task.computes_nothing() && !watched.open.is_empty() {
+            table.watched = Some(watched);
+            return;
         }
-        let is_root_freed = watched.roots.iter().flatten().any(|(root, _)| idle.contains(root));
-        let goes_on = task.computes_nothing() && !watched.open.is_empty() && !is_root_freed;
-        match goes_on {
-            true => table.watched = Some(watched),
-            false if watched.roots.is_none() => watched.learn(plans.least_unused()),
-            false => watched.make(table, device, name, trouble),
+        match watched.aim {
+            Aim::Learn(unused) => {
+                let of = (&watched.defined.template, &watched.defined.footprint);
+                watched.defined.fates.note(of, &unused, plans.least_unused());
+            }
+            Aim::Make(_) => watched.make(table, device, name, trouble),
         }
     }
 
@@ -62,7 +66,7 @@ impl Executor {
         let Some(table) = sessions.get_mut(&session) else { return };
         let Some(watched) = &mut table.watched else { return };
         let Some(place) = watched.open.iter().position(|(_, open)| *open == value) else { return };
-        if watched.roots.is_none() {
+        if let Aim::Learn(_) = watched.aim {
             watched.open.swap_remove(place);
         } else if let Some(watched) = table.watched.take() {
             watched.make(table, device, name, trouble);
@@ -82,8 +86,12 @@ impl Executor {
         }
         let kept = defined.footprint.kept.iter();
         let open = kept.filter_map(|at| Some((*at, bindings.defined.get(*at as usize)?)));
-        let open = open.collect();
-        let watched = Watched::new(defined, bindings, open, None);
+        let watched = Watched {
+            defined: defined.clone(),
+            bindings: bindings.clone(),
+            open: open.collect(),
+            aim: Aim::Learn(Vec::new()),
+        };
         self.sessions.entry(session).or_default().watched = Some(watched);
     }
 }
@@ -102,14 +110,16 @@ pub(super) fn left_out(
     let root = |root: &u32| Some((id(*root as usize)?, given.get(*root as usize)?.clone()));
     let roots = sparing.roots.iter().filter_map(root).collect();
     let open = sparing.results.iter().filter_map(|at| Some((*at, defines(*at)?)));
-    Watched::new(defined, bindings, open.collect(), Some(roots))
+    let (defined, bindings) = (defined.clone(), bindings.clone());
+    Watched { defined, bindings, open: open.collect(), aim: Aim::Make(roots) }
 }
 
 impl Table {
     /// The bytes of values, without memory that others of the table have as well.
     fn sizes(&self, values: Vec<(u32, ValueId)>) -> Vec<(u32, usize)> {
         let own: Ids = values.iter().map(|(_, value)| *value).collect();
-        let mut known = self.addresses(|value| !own.contains(&value));
+        let others = self.ready().filter(|(value, _)| !own.contains(value));
+        let mut known: HashSet<usize> = others.map(|(_, held)| held.address()).collect();
         let mut bytes = |value: &ValueId| match self.get(*value) {
             Some(Outcome::Ready(held)) if known.insert(held.address()) => held.bytes(),
             Some(Outcome::Ready(_) | Outcome::Failed(_)) | None => 0,
@@ -127,25 +137,9 @@ impl Table {
 }
 
 impl Watched {
-    fn new(
-        defined: &Arc<Definition>,
-        bindings: &Arc<Bindings>,
-        open: Vec<(u32, ValueId)>,
-        roots: Option<Vec<(ValueId, Value)>>,
-    ) -> Watched {
-        let (defined, bindings) = (defined.clone(), bindings.clone());
-        Watched { defined, bindings, open, unused: Vec::new(), roots }
-    }
-
-    /// Notes which results were unused.
-    fn learn(self, least: usize) {
-        let Watched { defined, unused, .. } = self;
-        defined.fates.note((&defined.template, &defined.footprint), &unused, least);
-    }
-
     /// Makes the results that were left out and are not freed.
     fn make(self, table: &mut Table, device: &mut Device, worker: &str, trouble: &mut Trouble) {
-        let Watched { defined, bindings, open, roots, .. } = self;
+        let Watched { defined, bindings, open, aim: Aim::Make(roots) } = self else { return };
         if open.is_empty() {
             return;
         }
@@ -157,7 +151,7 @@ impl Watched {
             tape.instrs().filter(|instr| needed.contains(&instr.out)).collect();
         let mut last_uses = last_uses(&instrs);
         let mut made = Table::default();
-        for (root, value) in roots.into_iter().flatten() {
+        for (root, value) in roots {
             made.insert(root, Outcome::Ready(value));
         }
         for instr in &instrs {
@@ -184,7 +178,7 @@ impl Watched {
 fn last_uses(instrs: &[&Instr]) -> HashMap<ValueId, Vec<ValueId>> {
     let (mut seen, mut last) = (Ids::default(), HashMap::<ValueId, Vec<ValueId>>::new());
     for instr in instrs.iter().rev() {
-        for value in operands(instr).chain([instr.out]) {
+        for value in instr.inputs.iter().filter_map(Operand::value).chain([instr.out]) {
             if seen.insert(value) {
                 last.entry(instr.out).or_default().push(value);
             }
@@ -196,31 +190,11 @@ fn last_uses(instrs: &[&Instr]) -> HashMap<ValueId, Vec<ValueId>> {
 /// The values that a segment frees and does nothing else with; `None` for another order.
 fn idle_of(task: &Task) -> Option<Ids> {
     match (&task.order, &task.template) {
-        (Order::Run(tape), _) => Some(idle_in(tape)),
+        (Order::Run(tape), _) => Some(idle(tape)),
         (Order::Launch { bindings, .. }, Some(defined)) => {
             let idle = defined.footprint.idle.iter();
             Some(idle.filter_map(|at| bindings.inputs.get(*at as usize).copied()).collect())
         }
         _ => None,
     }
-}
-
-/// The values that a tape frees and does nothing else with.
-fn idle_in(tape: &Tape) -> Ids {
-    let mut idle = Ids::default();
-    for entry in &tape.entries {
-        match entry {
-            Entry::Free(value) => _ = idle.insert(*value),
-            Entry::Instr(_) | Entry::Input { .. } | Entry::Output { .. } => {}
-            Entry::Enter(_) | Entry::Exit(_) => {}
-        }
-    }
-    for entry in &tape.entries {
-        match entry {
-            Entry::Instr(instr) => operands(instr).for_each(|value| _ = idle.remove(&value)),
-            Entry::Output { value, .. } => _ = idle.remove(value),
-            Entry::Free(_) | Entry::Input { .. } | Entry::Enter(_) | Entry::Exit(_) => {}
-        }
-    }
-    idle
 }
