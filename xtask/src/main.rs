@@ -137,7 +137,7 @@ pub(crate) const READERS: &str = "audio,images,onnx,parquet,tokenizers";
 /// all features, and without any. All tests are with the readers of other programs' data; the
 /// smallest GT and the dependent are without.
 fn test() -> Result<()> {
-    let steps: [(&str, &dyn Fn() -> Result<()>); 13] = [
+    let steps: [(&str, &dyn Fn() -> Result<()>); 14] = [
         ("format", &|| format(true)),
         ("house rules", &|| tidy::tidy(&root())),
         ("lints", &lints),
@@ -155,7 +155,7 @@ fn test() -> Result<()> {
             all.env("INSTA_UPDATE", "no").run()
         }),
         ("onnx", &onnx::onnx),
-        ("a dependent", &dependent),
+        ("a dependent", &|| dependent()?.run()),
         ("random programs", &|| {
             // Names the whole workspace, because a smaller choice has other features to build.
             cargo(&["test", "--workspace", "--features", READERS])
@@ -167,6 +167,7 @@ fn test() -> Result<()> {
         // With the pages that the step before has made.
         ("guide", &|| guide::guide(&guide::GuideArgs { api: true })),
         ("libtorch", &with_libtorch),
+        ("one with torch", &dependent_with_torch),
         ("pytorch's samples", &opinfo::bounded),
     ];
     let mut times = Vec::new();
@@ -187,12 +188,24 @@ fn test() -> Result<()> {
 
 /// Builds and runs a package outside the workspace, with the versions of dependencies that the
 /// workspace has, and what is compiled of them.
-fn dependent() -> Result<()> {
+fn dependent() -> Result<Step> {
     let (folder, target) = (root().join("tests/dependent"), root().join("target"));
     std::fs::copy(root().join("Cargo.lock"), folder.join("Cargo.lock"))?;
     let (manifest, target) = (folder.join("Cargo.toml"), target.to_string_lossy().into_owned());
     let run = ["run", "--quiet", "--manifest-path", &manifest.to_string_lossy(), "--target-dir"];
-    cargo(&run).args(&[&target]).run()
+    Ok(cargo(&run).args(&[&target]))
+}
+
+/// That package with libtorch. `LD_LIBRARY_PATH` is empty, so that libtorch is found by the path
+/// that the build script of the package writes into the program.
+fn dependent_with_torch() -> Result<()> {
+    let libtorch::ForTests { folder, .. } = libtorch::for_tests()?;
+    let run = dependent()?.args(&["--features", "torch"]);
+    let run = match &folder {
+        Some(folder) => run.env("LIBTORCH", &folder.to_string_lossy()),
+        None => run,
+    };
+    run.env("LD_LIBRARY_PATH", "").env("GT_ENGINE", "torch").run()
 }
 
 /// A step with libtorch, with spans for OpenTelemetry, whose tests so need no build of their own,

@@ -13,10 +13,6 @@ mod attention;
 mod driver;
 #[cfg(feature = "cuda")]
 mod ffi;
-#[cfg_attr(
-    not(any(test, feature = "cuda")),
-    expect(dead_code, reason = "only devices call CUDA's libraries")
-)]
 mod gate;
 #[cfg(feature = "cuda")]
 mod gpu;

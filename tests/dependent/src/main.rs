@@ -1,5 +1,5 @@
 //! A program of somebody else: the macros by another name, a model, some steps of training, and
-//! what is said when it is to connect to a server all the same.
+//! what is said when it is to connect to a server all the same. Its engine is that of `GT_ENGINE`.
 
 use tensors::prelude::*;
 
