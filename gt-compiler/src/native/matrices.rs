@@ -1,7 +1,6 @@
 //! Linear algebra: the matrices of a batch, each by one thread.
 //!
-//! The algorithms are those of `gt_ir::matrix`, so every element has the interpreter's bits. `f32`
-//! is computed in `f64` and rounded once, but for Fourier transforms.
+//! The algorithms are those of `gt_ir::matrix`, so every element has the interpreter's bits.
 
 use bytemuck::Pod;
 use gt_ir::{

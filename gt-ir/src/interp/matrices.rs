@@ -13,7 +13,7 @@ pub(super) fn run(op: &Op, out: Type, args: &[&Array]) -> Result<Array, EvalErro
         Problem::new(op, &types, &out).ok_or(EvalError::Kind { wanted: "matrices", found: out })?;
     let operands = args.iter().map(|x| x.floats()).collect::<Result<Vec<_>, _>>()?;
     let mut results = vec![0.0; out.shape.numel()];
-    // A Fourier transform depends on the type of its numbers.
+    // The bits depend on the type of the numbers.
     if out.dtype == DType::F32 {
         let narrow = |x: &&[f64]| x.iter().map(|x| *x as f32).collect();
         let operands: Vec<Vec<f32>> = operands.iter().map(narrow).collect();

@@ -1,10 +1,9 @@
 //! The exponential of a matrix: scaling and squaring with a Padé approximant of degree 13 (Higham
 //! 2005).
 
-use super::{
-    lu::Lu,
-    rows::{add_rows, add_scaled},
-};
+use faer::{Mat, Scale, prelude::Solve as _};
+
+use super::number::Real;
 
 /// Coefficients of the approximant.
 const PADE: [f64; 14] = [
@@ -26,52 +25,34 @@ const PADE: [f64; 14] = [
 /// The largest norm for which the approximant is exact in `f64`.
 const NORM: f64 = 5.371_920_351_148_152;
 
-pub(super) fn matrix_exp(n: usize, a: &[f64], out: &mut [f64]) {
-    let column = |j: usize| a.iter().skip(j).step_by(n).map(|x| x.abs()).sum::<f64>();
+/// It is computed in `f64`.
+pub(super) fn matrix_exp<T: Real>(n: usize, a: &[T], out: &mut [T]) {
+    let column = |j: usize| a.iter().skip(j).step_by(n).map(|x| x.widen().abs()).sum::<f64>();
     let largest = (0..n).map(column).fold(0.0, |m: f64, x| if m > x { m } else { x });
     if !largest.is_finite() {
-        return out.fill(f64::NAN);
+        return out.fill(T::NAN);
     }
     let squarings = libm::log2(largest / NORM).ceil().max(0.0) as i32;
-    let a: Vec<f64> = a.iter().map(|x| libm::ldexp(*x, -squarings)).collect();
-    approximant(n, &a, out);
+    let scaled = |i: usize, j: usize| libm::ldexp(a[i * n + j].widen(), -squarings);
+    let mut power = approximant(&Mat::from_fn(n, n, scaled));
     for _ in 0..squarings {
-        let square = product(n, out, out);
-        out.copy_from_slice(&square);
+        power = &power * &power;
     }
+    out.iter_mut().enumerate().for_each(|(at, x)| *x = T::narrow(power[(at / n, at % n)]));
 }
 
 /// The solution X of `(v - u) X = v + u`, where u has the odd powers and v the even ones.
-fn approximant(n: usize, a: &[f64], out: &mut [f64]) {
-    let a2 = product(n, a, a);
-    let a4 = product(n, &a2, &a2);
-    let a6 = product(n, &a4, &a2);
+fn approximant(a: &Mat<f64>) -> Mat<f64> {
+    let a2 = a * a;
+    let a4 = &a2 * &a2;
+    let a6 = &a4 * &a2;
+    let one = Mat::<f64>::identity(a.nrows(), a.nrows());
     let weighted = |first: usize| {
-        let mut sum = vec![0.0; n * n];
-        for (i, power) in [&a2, &a4, &a6].into_iter().enumerate() {
-            add_scaled(&mut sum, PADE[first + 2 * i], power);
-        }
-        sum
+        let [x, y, z] = [0, 2, 4].map(|i| Scale(PADE[first + i]));
+        &a2 * x + &a4 * y + &a6 * z
     };
-    let powers = |first: usize| {
-        let mut sum = product(n, &a6, &weighted(first + 8));
-        add_scaled(&mut sum, 1.0, &weighted(first + 2));
-        sum.iter_mut().step_by(n + 1).for_each(|x| *x += PADE[first]);
-        sum
-    };
-    let (u, v) = (product(n, a, &powers(1)), powers(0));
-    let plus = |sign: f64| {
-        let mut sum = v.clone();
-        add_scaled(&mut sum, sign, &u);
-        sum
-    };
-    Lu::new(n, &plus(-1.0)).solve(n, &plus(1.0), out);
-}
-
-fn product(n: usize, a: &[f64], b: &[f64]) -> Vec<f64> {
-    let mut out = vec![0.0; n * n];
-    for (row, out) in a.chunks_exact(n.max(1)).zip(out.chunks_exact_mut(n.max(1))) {
-        add_rows(out, row, b, n);
-    }
-    out
+    let powers =
+        |first: usize| &a6 * weighted(first + 8) + weighted(first + 2) + &one * Scale(PADE[first]);
+    let (u, v) = (a * powers(1), powers(0));
+    (&v - &u).partial_piv_lu().solve(&v + &u)
 }

@@ -6,22 +6,16 @@
 
 use std::{cell::RefCell, f64::consts::TAU, sync::Arc, thread::LocalKey};
 
-use rustfft::{Fft, FftDirection, FftNum, FftPlanner, num_complex::Complex, num_traits::Zero as _};
+use rustfft::{Fft, FftDirection, FftPlanner, num_complex::Complex, num_traits::Zero as _};
+
+use super::number::Real;
 
 /// Plans that a thread keeps: tables of sines, which take longer to make than a transform.
 const MAX_PLANS: usize = 16;
 
 /// A type of the numbers of a matrix.
-pub trait Number: FftNum + Sealed {
-    /// The number in `f64`, in which all but Fourier transforms are computed.
-    fn widen(self) -> f64;
-
-    /// The nearest number to one in `f64`.
-    fn narrow(x: f64) -> Self;
-}
-
-/// What only this module can implement: where a thread keeps its Fourier transforms.
-pub trait Sealed: Sized {
+pub trait Number: Real {
+    /// Where a thread keeps its Fourier transforms.
     #[doc(hidden)]
     fn workshop() -> &'static LocalKey<RefCell<Workshop<Self>>>;
 }
@@ -29,16 +23,6 @@ pub trait Sealed: Sized {
 macro_rules! number {
     ($ty:ty) => {
         impl Number for $ty {
-            fn widen(self) -> f64 {
-                f64::from(self)
-            }
-
-            fn narrow(x: f64) -> Self {
-                x as $ty
-            }
-        }
-
-        impl Sealed for $ty {
             fn workshop() -> &'static LocalKey<RefCell<Workshop<Self>>> {
                 thread_local! {
                     static OWN: RefCell<Workshop<$ty>> = const { RefCell::new(Workshop::new()) };
@@ -82,7 +66,7 @@ impl<T> Workshop<T> {
     }
 }
 
-impl<T: Number> Workshop<T> {
+impl<T: Real> Workshop<T> {
     fn plan(&mut self, n: usize, direction: FftDirection, is_real: bool) -> Plan<T> {
         let key = (n, direction, !is_real);
         let fits = |plan: &Plan<T>| {
@@ -155,7 +139,7 @@ impl<T: Number> Workshop<T> {
 
 /// Half a turn backwards by `k / 2n` of a whole one and a quarter, for `k` up to `n / 2`; that by a
 /// half is exact.
-fn turn<T: Number>(k: usize, n: usize) -> Complex<T> {
+fn turn<T: Real>(k: usize, n: usize) -> Complex<T> {
     let turn = match 2 * k == n {
         true => Complex::new(0.0, -1.0),
         false => Complex::from_polar(1.0, -TAU * k as f64 / (2 * n) as f64),

@@ -1,24 +1,24 @@
 //! Linear algebra on single matrices: the one definition that the interpreter and the native engine
 //! run.
 //!
-//! Matrices are row-major. All but Fourier transforms are computed in `f64`, with the same bits on
-//! every machine. Guarantees: total and deterministic; no panic on any contents. A matrix without
-//! the result that an op asks for gives NaN everywhere: a singular one to `solve`, one that is not
-//! positive definite to `cholesky`, one with NaN or an infinity to `eigh` and `svd`. It knows
-//! nothing of batches beyond their sizes, and starts no thread.
+//! Matrices are row-major. All is computed in the type of the data, but the exponential, which is
+//! computed in `f64`. Guarantees: total; no panic on any contents; the same bits for the same
+//! contents on a processor, while processors with other vectors may differ in the last ones. A
+//! matrix without the result that an op asks for gives NaN everywhere: a singular one to `solve`,
+//! one that is not positive definite to `cholesky`, one with NaN or an infinity to `eigh` and
+//! `svd`. It knows nothing of batches beyond their sizes, and starts no thread.
 //!
-//! The methods are those of the textbook (Golub and Van Loan), in loops over rows (`rows`). They
-//! are meant for matrices of some hundred rows: eliminations take eight rows at once, and nothing
-//! else is blocked for caches. Fourier transforms are `rustfft`'s, in the type of the data and with
-//! the processor's vectors: their last bits may differ from machine to machine.
+//! The methods are those of `faer`, of `rustfft` for Fourier transforms, and plain loops for small
+//! systems.
 
-mod eigen;
+mod elimination;
 mod exp;
 mod fourier;
-mod lu;
+mod number;
 mod qr;
-mod rows;
-mod svd;
+mod scale;
+mod small;
+mod spectrum;
 #[cfg(test)]
 mod tests;
 
@@ -92,8 +92,8 @@ impl Problem {
         solved + own * if is_iterative { 10.0 } else { 1.0 }
     }
 
-    /// Bytes that one problem takes beside its operands and its result, at most: a copy of these in
-    /// `f64`, and matrices on the way.
+    /// Bytes that one problem takes beside its operands and its result, at most: copies of these,
+    /// and matrices on the way.
     pub fn scratch(&self) -> usize {
         let (rows, columns) = self.sides();
         let operands = (0..self.sizes.len()).map(|i| self.operand(i)).sum::<usize>();
@@ -121,79 +121,38 @@ impl Problem {
             }
             return;
         }
-        let mut result = vec![0.0; self.result];
         for (at, out) in (first..).zip(out.chunks_exact_mut(self.result)) {
-            let of = |(k, x): (usize, &&[T])| {
-                let n = self.operand(k);
-                x[at * n..(at + 1) * n].iter().map(|x| x.widen()).collect()
+            let of = |k: usize| {
+                let (n, x) = (self.operand(k), operands.get(k).copied().unwrap_or_default());
+                &x[at * n..(at + 1) * n]
             };
-            let own: Vec<Vec<f64>> = operands.iter().enumerate().map(of).collect();
-            self.compute(&own.iter().map(Vec::as_slice).collect::<Vec<_>>(), &mut result);
-            out.iter_mut().zip(&result).for_each(|(out, x)| *out = T::narrow(*x));
+            self.compute(of(0), of(1), out);
         }
     }
 
     /// The result of one problem. Operands have the sizes that [`Problem::operand`] says, and `out`
     /// has that of [`Problem::result`].
     #[expect(clippy::wildcard_enum_match_arm, reason = "`new` has refused all other ops")]
-    fn compute(&self, operands: &[&[f64]], out: &mut [f64]) {
-        let (Some(&(rows, columns)), Some(&a)) = (self.sizes.first(), operands.first()) else {
-            return;
-        };
-        let b = operands.get(1).copied().unwrap_or_default();
+    fn compute<T: Number>(&self, a: &[T], b: &[T], out: &mut [T]) {
+        let (rows, columns) = self.sides();
         let width = self.sizes.get(1).map_or(0, |(_, columns)| *columns);
         match self.op {
-            Op::Cholesky => lu::cholesky(rows, a, out),
-            Op::TriangularSolve(triangle) => lu::triangular(rows, width, triangle, a, b, out),
-            Op::Solve => lu::solve(rows, width, a, b, out),
-            Op::Determinant => lu::determinant(rows, a, out),
+            Op::Cholesky => elimination::cholesky(rows, a, out),
+            Op::TriangularSolve(triangle) => {
+                elimination::triangular(rows, width, triangle, a, b, out);
+            }
+            Op::Solve => elimination::solve(rows, width, a, b, out),
+            Op::Determinant => elimination::determinant(rows, a, out),
             Op::Qr(extent) => qr::packed(rows, columns, extent == Extent::Full, a, out),
-            Op::Eigh(Eigen::Values) => eigen::values(rows, a, out),
-            Op::Eigh(Eigen::Vectors) => eigen::packed(rows, a, out),
-            Op::Svd(Spectrum::Values) => svd::values(rows, columns, a, out),
+            Op::Eigh(Eigen::Values) => spectrum::eigenvalues(rows, a, out),
+            Op::Eigh(Eigen::Vectors) => spectrum::eigenvectors(rows, a, out),
+            Op::Svd(Spectrum::Values) => spectrum::singular_values(rows, columns, a, out),
             Op::Svd(spectrum) => {
-                svd::packed(rows, columns, spectrum == Spectrum::Full, a, out);
+                let is_full = spectrum == Spectrum::Full;
+                spectrum::singular_vectors(rows, columns, is_full, a, out);
             }
             Op::MatrixExp => exp::matrix_exp(rows, a, out),
-            _ => out.fill(f64::NAN),
+            _ => out.fill(T::NAN),
         }
     }
-}
-
-/// The Euclidean norm, without overflow on the way.
-fn norm(x: &[f64]) -> f64 {
-    if x.iter().any(|x| x.is_nan()) {
-        return f64::NAN;
-    }
-    let largest = x.iter().fold(0.0, |m: f64, x| m.max(x.abs()));
-    if largest == 0.0 || !largest.is_finite() {
-        return largest;
-    }
-    let scale = power_near(largest);
-    let sum: f64 = x.iter().map(|x| (x / scale) * (x / scale)).sum();
-    scale * sum.sqrt()
-}
-
-/// The power of two at or below a positive number: division by it rounds nothing.
-fn power_near(x: f64) -> f64 {
-    let (_, exponent) = libm::frexp(x);
-    libm::ldexp(1.0, (exponent - 1).clamp(-1021, 1023))
-}
-
-/// The matrix with rows for columns.
-fn transposed(rows: usize, columns: usize, a: &[f64]) -> Vec<f64> {
-    let mut t = vec![0.0; rows * columns];
-    for i in 0..rows {
-        for j in 0..columns {
-            t[j * rows + i] = a[i * columns + j];
-        }
-    }
-    t
-}
-
-/// The unit matrix.
-fn identity(n: usize) -> Vec<f64> {
-    let mut one = vec![0.0; n * n];
-    one.iter_mut().step_by(n + 1).for_each(|x| *x = 1.0);
-    one
 }

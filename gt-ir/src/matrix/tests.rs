@@ -23,6 +23,14 @@ fn product(a: &[f64], b: &[f64], (m, k, n): (usize, usize, usize)) -> Vec<f64> {
     out
 }
 
+fn transposed(rows: usize, columns: usize, a: &[f64]) -> Vec<f64> {
+    (0..rows * columns).map(|at| a[at % rows * columns + at / rows]).collect()
+}
+
+fn identity(n: usize) -> Vec<f64> {
+    (0..n * n).map(|at| if at / n == at % n { 1.0 } else { 0.0 }).collect()
+}
+
 fn close(a: &[f64], b: &[f64], tolerance: f64) {
     let scale = b.iter().fold(1.0, |m: f64, x| m.max(x.abs()));
     assert_eq!(a.len(), b.len());
@@ -132,7 +140,7 @@ fn eigh_is_a_product() {
 
 #[test]
 fn systems_are_solved() {
-    for n in [0, 1, 2, 5, 30, 61] {
+    for n in [0, 1, 2, 5, 16, 17, 30, 61] {
         let (a, x) = (random(n * n, 5), random(n * 3, 6));
         let b = product(&a, &x, (n, n, 3));
         close(&compute(Op::Solve, &[(&a, n, n), (&b, n, 3)]), &x, 1e-9);

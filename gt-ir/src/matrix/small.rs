@@ -1,0 +1,111 @@
+//! Elimination of matrices of a few rows, of which a batch has many: plain loops, since blocks and
+//! memory of their own would take longer than the sums.
+
+use std::cmp::Ordering;
+
+use faer::traits::math_utils::sqrt;
+
+use super::number::Real;
+
+/// The most rows that count as few: with more of them `faer` is faster.
+pub(super) const ROWS: usize = 16;
+
+/// A matrix as the product of a unit lower and an upper triangular one, both in `lu`, with its rows
+/// in another order.
+pub(super) struct Lu<T> {
+    n: usize,
+    lu: [T; ROWS * ROWS],
+    /// The row of the matrix that stands in each row.
+    pub(super) order: [usize; ROWS],
+}
+
+impl<T: Real> Lu<T> {
+    /// Of up to [`ROWS`] rows.
+    pub(super) fn new(n: usize, a: &[T]) -> Lu<T> {
+        let (mut lu, order) = ([T::zero(); ROWS * ROWS], std::array::from_fn(|i| i));
+        lu[..n * n].copy_from_slice(a);
+        let mut this = Lu { n, lu, order };
+        (0..n).for_each(|k| this.eliminate(k));
+        this
+    }
+
+    /// Brings the largest element of a column to the diagonal, and makes zeros below it.
+    fn eliminate(&mut self, k: usize) {
+        let n = self.n;
+        let mut pivot = k;
+        for i in k + 1..n {
+            if self.lu[i * n + k].abs() > self.lu[pivot * n + k].abs() {
+                pivot = i;
+            }
+        }
+        if pivot != k {
+            let (upper, lower) = self.lu.split_at_mut(pivot * n);
+            upper[k * n..(k + 1) * n].swap_with_slice(&mut lower[..n]);
+            self.order.swap(k, pivot);
+        }
+        let (upper, lower) = self.lu[..n * n].split_at_mut((k + 1) * n);
+        let first = &upper[k * n..];
+        if first[k].is_zero() {
+            return;
+        }
+        for row in lower.chunks_exact_mut(n) {
+            let factor = row[k] / first[k];
+            row[k] = factor;
+            subtract(&mut row[k + 1..], factor, &first[k + 1..]);
+        }
+    }
+
+    /// Element i of the diagonal of the upper factor.
+    pub(super) fn pivot(&self, i: usize) -> f64 {
+        self.lu[i * self.n + i].widen()
+    }
+
+    /// The solution for a right side with `width` columns, if no pivot is 0.
+    pub(super) fn solve(&self, width: usize, b: &[T], x: &mut [T]) {
+        let n = self.n;
+        for (x, row) in x.chunks_exact_mut(width).zip(self.order) {
+            x.copy_from_slice(&b[row * width..(row + 1) * width]);
+        }
+        for i in 0..n {
+            let (known, own) = x.split_at_mut(i * width);
+            for (k, known) in known.chunks_exact(width).enumerate() {
+                subtract(&mut own[..width], self.lu[i * n + k], known);
+            }
+        }
+        for i in (0..n).rev() {
+            let (own, known) = x[i * width..].split_at_mut(width);
+            for (k, known) in (i + 1..n).zip(known.chunks_exact(width)) {
+                subtract(own, self.lu[i * n + k], known);
+            }
+            own.iter_mut().for_each(|x| *x /= self.lu[i * n + i]);
+        }
+    }
+}
+
+/// `y -= factor x`.
+fn subtract<T: Real>(y: &mut [T], factor: T, x: &[T]) {
+    y.iter_mut().zip(x).for_each(|(y, x)| *y -= factor * *x);
+}
+
+/// As [`super::elimination::cholesky`].
+pub(super) fn cholesky<T: Real>(n: usize, a: &[T], out: &mut [T]) {
+    out.fill(T::zero());
+    for i in 0..n {
+        let (before, rest) = out.split_at_mut(i * n);
+        let own = &mut rest[..n];
+        for (j, row) in before.chunks_exact(n).enumerate() {
+            own[j] = (a[i * n + j] - dot(&own[..j], row)) / row[j];
+        }
+        let square = a[i * n + i] - dot(&own[..i], own);
+        // NaN is not positive either.
+        if square.partial_cmp(&T::zero()) != Some(Ordering::Greater) {
+            return out.fill(T::NAN);
+        }
+        own[i] = sqrt(&square);
+    }
+}
+
+/// The sum of the products of elements, of the shorter one.
+fn dot<T: Real>(x: &[T], y: &[T]) -> T {
+    x.iter().zip(y).fold(T::zero(), |sum, (x, y)| sum + *x * *y)
+}
