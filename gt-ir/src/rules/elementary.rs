@@ -42,26 +42,17 @@ pub(crate) fn trunc(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
 
 /// The rounding of IEEE 754 to nearest with ties to even, as PyTorch and NumPy round.
 ///
-/// Twice the fraction, cut towards 0, is 1 if a half or more is left. Beside an even integer the
-/// factor is the largest float below 2, so that half an integer gives 0. The product of a larger
-/// fraction and this float is 1 or more after rounding.
+/// From the bound of fractions on, floats are 1 apart: the sum of it and a smaller size has no room
+/// for a fraction, so the processor rounds it away.
 pub(crate) fn round(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
     let x = value(op, ins, 0)?;
     whole(e, x, |e, x| {
-        let dtype = e.ty(x).dtype;
-        let (int, limit) = integers(dtype);
-        let integer = e.cast(x, int)?;
-        let cut = e.cast(integer, dtype)?;
-        let left = e.sub(x, cut)?;
-        let gap = if dtype == DType::F64 { f64::EPSILON } else { f64::from(f32::EPSILON) };
-        let odd = e.emit(Op::BitwiseAnd, &[integer.into(), 1.into()])?;
-        let odd = e.cast(odd, dtype)?;
-        let more = e.mul(odd, gap)?;
-        let factor = e.add(more, 2.0 - gap)?;
-        let twice = e.mul(left, factor)?;
-        let up = e.cast(twice, int)?;
-        let rounded = e.add(integer, up)?;
-        let rounded = e.cast(rounded, dtype)?;
+        let (_, limit) = integers(e.ty(x).dtype);
+        let size = e.abs(x)?;
+        let beside = e.add(size, limit)?;
+        let near = e.sub(beside, limit)?;
+        let (is_below, opposite) = (e.lt(x, 0)?, e.neg(near)?);
+        let rounded = e.select(is_below, opposite, near)?;
         if_fractions(e, x, limit, rounded)
     })
 }
@@ -94,7 +85,7 @@ fn integers(dtype: DType) -> (DType, f64) {
     }
 }
 
-/// What was computed by way of integers. Floats too large for that have no fraction, and with
+/// What was computed for floats with fractions. Floats from the bound on have none, and with
 /// infinities and NaN stay as they are.
 fn if_fractions(e: &mut dyn Emit, x: ValueId, limit: f64, computed: ValueId) -> Emitted {
     let size = e.abs(x)?;
