@@ -109,6 +109,8 @@ enum Mark {
     Full,
     /// How it is computed by parts.
     Shard(Sharding),
+    /// Not computed by parts, unlike others of its class.
+    Whole,
     /// Which operands its gradient rule reads depends on the attributes.
     Keeps,
     /// As `Keeps`, of the result as well.
@@ -126,8 +128,9 @@ pub struct Marks {
     pub commutes: bool,
     /// The dtype of its computation under mixed precision.
     pub precision: Precision,
-    /// The factors of its dimensions: how it is computed by parts.
-    pub shard: Sharding,
+    /// The factors of its dimensions: how it is computed by parts. A row without this rule is
+    /// computed whole, or by its expansion.
+    pub shard: Option<Sharding>,
     /// Whether every operand is kept for its gradient, because the rule may read any of them.
     pub keeps: bool,
     /// Whether the result is kept as well.
@@ -141,11 +144,11 @@ impl Marks {
             Class::Matrix => Precision::Full,
             _ => Precision::AsGiven,
         };
-        let shard = match class {
-            Class::Pointwise => sh::aligned,
-            Class::Reduce => sh::reduced,
-            Class::Matrix => sh::problems,
-            Class::Contract | Class::Move | Class::Gather | Class::Source => sh::none,
+        let shard: Option<Sharding> = match class {
+            Class::Pointwise => Some(sh::aligned),
+            Class::Reduce => Some(sh::reduced),
+            Class::Matrix => Some(sh::problems),
+            Class::Contract | Class::Move | Class::Gather | Class::Source => None,
         };
         let (keeps, keeps_result) = (false, false);
         let mut all = Marks { weight: 1, commutes: false, precision, shard, keeps, keeps_result };
@@ -155,7 +158,8 @@ impl Marks {
                 Mark::Weight(weight) => all.weight = weight,
                 Mark::Commutes => all.commutes = true,
                 Mark::Full => all.precision = Precision::Full,
-                Mark::Shard(rule) => all.shard = rule,
+                Mark::Shard(rule) => all.shard = Some(rule),
+                Mark::Whole => all.shard = None,
                 Mark::Keeps => all.keeps = true,
                 Mark::KeepsAll => (all.keeps, all.keeps_result) = (true, true),
             }
@@ -340,7 +344,7 @@ macro_rules! ops {
 
 use Arity::{Between, Exactly, Variadic};
 use Grad::{Expansion as Through, Rule, Zero};
-use Mark::{Commutes, Full, Keeps, KeepsAll, Shard, Weight};
+use Mark::{Commutes, Full, Keeps, KeepsAll, Shard, Weight, Whole};
 use Meaning::Derived;
 
 #[rustfmt::skip]
@@ -594,7 +598,7 @@ derived {
     "clamp"       = Clamp,       Pointwise, Exactly(3), activation::infer_clamp, Rule(activation::clamp_grad), Derived(activation::clamp);
     /// x with each element set to 0 with probability p, and the others divided by 1 - p: `dropout
     /// x, p, seed` (Srivastava et al. 2014).
-    "dropout"     = Dropout,     Pointwise, Exactly(3), activation::infer_dropout, Rule(activation::dropout_grad), Derived(activation::dropout) => Shard(sh::none);
+    "dropout"     = Dropout,     Pointwise, Exactly(3), activation::infer_dropout, Rule(activation::dropout_grad), Derived(activation::dropout) => Whole;
     /// The elements of the last two axes on and below a diagonal, and 0 elsewhere. Diagonal 0 is
     /// the main one, and positive ones are above it.
     "tril"        = Tril(Diagonal), Pointwise, Exactly(1), part::infer_triangle, Through, Derived(part::triangle) => Shard(sh::matrices);
@@ -780,7 +784,7 @@ pub fn infer(op: &Op, ins: &[OperandType]) -> Result<Type, OpError> {
 /// The factors of `op` on operands of these types, whose result has type `out`: how it may be
 /// computed by parts. None where it cannot be.
 pub fn factors(op: &Op, ins: &[OperandType], out: &Type) -> Option<Factors> {
-    (op.spec().marks.shard)(op, ins, out)
+    op.spec().marks.shard.and_then(|rule| rule(op, ins, out))
 }
 
 /// `sum[0,1]` into `sum` and `0,1`; the brackets must close at the end.
@@ -808,8 +812,7 @@ mod tests {
     fn rows_without_a_sharding_rule_are_few() {
         let without = |kind: &OpKind| {
             let spec = kind.spec();
-            let none = sh::none as Sharding;
-            spec.class != Class::Source && std::ptr::fn_addr_eq(spec.marks.shard, none)
+            spec.class != Class::Source && spec.marks.shard.is_none()
         };
         let without = OpKind::ALL.iter().copied().filter(without);
         assert!(without.clone().all(|kind| !kind.is_primitive()));

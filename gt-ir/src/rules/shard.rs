@@ -13,11 +13,6 @@ use crate::{
 
 type Result = Option<Factors>;
 
-/// Not by parts.
-pub(crate) fn none(_: &Op, _: &[OperandType], _: &Type) -> Result {
-    None
-}
-
 /// Pointwise: dimensions aligned from the right, as they broadcast.
 pub(crate) fn aligned(_: &Op, ins: &[OperandType], out: &Type) -> Result {
     let operands = ins.iter().map(|operand| match operand {
