@@ -36,9 +36,11 @@ pub(super) fn triangular<T: Real>(
     out: &mut [T],
 ) {
     out.copy_from_slice(b);
+    if n <= small::ROWS {
+        return small::substitute(width, triangle, a, out);
+    }
     let (a, x) = (MatRef::from_row_major_slice(a, n, n), columns(n, width, out));
-    let Triangle { upper, unit } = triangle;
-    match (upper, unit) {
+    match (triangle.upper, triangle.unit) {
         (false, false) => faer_tri::solve_lower_triangular_in_place(a, x, Par::Seq),
         (false, true) => faer_tri::solve_unit_lower_triangular_in_place(a, x, Par::Seq),
         (true, false) => faer_tri::solve_upper_triangular_in_place(a, x, Par::Seq),
@@ -64,6 +66,10 @@ pub(super) fn solve<T: Real>(n: usize, width: usize, a: &[T], b: &[T], out: &mut
 /// The determinant, its sign, and the logarithm of its absolute value.
 pub(super) fn determinant<T: Real>(n: usize, a: &[T], out: &mut [T]) {
     let lu = Lu::new(n, a);
+    // Behind a pivot of 0 `faer` has no numbers.
+    if lu.pivots().any(|pivot| pivot == 0.0) && a.iter().all(|x| x.widen().is_finite()) {
+        return out.copy_from_slice(&[0.0, 0.0, f64::NEG_INFINITY].map(T::narrow));
+    }
     let exchanged = sign(lu.order());
     let det = lu.pivots().product::<f64>() * exchanged;
     let sign = lu.pivots().fold(exchanged, |sign, x| match x {

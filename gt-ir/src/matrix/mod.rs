@@ -1,12 +1,14 @@
 //! Linear algebra on single matrices: the one definition that the interpreter and the native engine
 //! run.
 //!
-//! Matrices are row-major. All is computed in the type of the data, but the exponential, which is
-//! computed in `f64`. Guarantees: total; no panic on any contents; the same bits for the same
-//! contents on a processor, while processors with other vectors may differ in the last ones. A
-//! matrix without the result that an op asks for gives NaN everywhere: a singular one to `solve`,
-//! one that is not positive definite to `cholesky`, one with NaN or an infinity to `eigh` and
-//! `svd`. It knows nothing of batches beyond their sizes, and starts no thread.
+//! Matrices are row-major. All is computed in the type of the data, but for QR decompositions,
+//! singular values of tall and wide matrices, and exponentials, which are computed in `f64`.
+//! Guarantees: total; no panic on any contents; the same bits for the same contents on a processor,
+//! while processors with other vectors may differ in the last ones. A matrix without the result
+//! that an op asks for gives NaN everywhere: a singular one to `solve`, one that is not positive
+//! definite to `cholesky`, one with NaN or an infinity, or whose values are not found in as many
+//! steps as `faer` takes, to `eigh` and `svd`. It knows nothing of batches beyond their sizes, and
+//! starts no thread.
 //!
 //! The methods are those of `faer`, of `rustfft` for Fourier transforms, and plain loops for small
 //! systems.
@@ -25,7 +27,7 @@ mod tests;
 pub use fourier::Number;
 
 use crate::{
-    attr::{Direction, Eigen, Extent, Spectrum},
+    attr::{Direction, Eigen, Extent},
     op::{Class, Op},
     shape::Type,
 };
@@ -143,16 +145,27 @@ impl Problem {
             }
             Op::Solve => elimination::solve(rows, width, a, b, out),
             Op::Determinant => elimination::determinant(rows, a, out),
-            Op::Qr(extent) => qr::packed(rows, columns, extent == Extent::Full, a, out),
+            Op::Qr(extent) => {
+                let is_full = extent == Extent::Full;
+                in_f64(a, out, |a, out| qr::packed(rows, columns, is_full, a, out));
+            }
             Op::Eigh(Eigen::Values) => spectrum::eigenvalues(rows, a, out),
             Op::Eigh(Eigen::Vectors) => spectrum::eigenvectors(rows, a, out),
-            Op::Svd(Spectrum::Values) => spectrum::singular_values(rows, columns, a, out),
-            Op::Svd(spectrum) => {
-                let is_full = spectrum == Spectrum::Full;
-                spectrum::singular_vectors(rows, columns, is_full, a, out);
+            // One that is tall or wide begins with a QR decomposition.
+            Op::Svd(spectrum) if rows.abs_diff(columns) > rows.min(columns) / 2 => {
+                in_f64(a, out, |a, out| spectrum::singular(rows, columns, spectrum, a, out));
             }
+            Op::Svd(spectrum) => spectrum::singular(rows, columns, spectrum, a, out),
             Op::MatrixExp => exp::matrix_exp(rows, a, out),
             _ => out.fill(T::NAN),
         }
     }
+}
+
+/// Computes with wide numbers, and rounds once.
+fn in_f64<T: Number>(a: &[T], out: &mut [T], compute: impl FnOnce(&[f64], &mut [f64])) {
+    let wide: Vec<f64> = a.iter().map(|x| x.widen()).collect();
+    let mut result = vec![0.0; out.len()];
+    compute(&wide, &mut result);
+    out.iter_mut().zip(result).for_each(|(out, x)| *out = T::narrow(x));
 }

@@ -7,6 +7,8 @@ use rustfft::FftNum;
 pub trait Real: FftNum + RealField {
     /// Not a number.
     const NAN: Self;
+    /// A number up to which sums of squares do not overflow; those of its reciprocal do not vanish.
+    const SAFE: f64;
 
     /// The number in `f64`.
     fn widen(self) -> f64;
@@ -16,9 +18,10 @@ pub trait Real: FftNum + RealField {
 }
 
 macro_rules! real {
-    ($($ty:ty),*) => { $(
+    ($($ty:ty, $safe:expr;)*) => { $(
         impl Real for $ty {
             const NAN: Self = <$ty>::NAN;
+            const SAFE: f64 = $safe;
 
             fn widen(self) -> f64 {
                 f64::from(self)
@@ -31,4 +34,7 @@ macro_rules! real {
     )* };
 }
 
-real!(f32, f64);
+real! {
+    f32, (1_u64 << 40) as f64;
+    f64, (1_u128 << 100) as f64 * (1_u128 << 100) as f64 * (1_u128 << 100) as f64;
+}

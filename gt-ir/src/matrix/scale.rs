@@ -1,10 +1,11 @@
-//! Matrices whose largest element is about 1, so that squares neither overflow nor vanish.
+//! Matrices whose largest element has a square that neither overflows nor vanishes.
 
 use faer::Mat;
 
 use super::number::Real;
 
-/// A matrix divided by a power of two, which rounds nothing.
+/// A matrix divided by a power of two. The power is 1 but for very large and very small numbers.
+/// Then elements that are smaller than the largest by nearly the whole range of the type vanish.
 pub(super) struct Scaled<T> {
     pub(super) matrix: Mat<T>,
     pub(super) scale: T,
@@ -19,8 +20,9 @@ impl<T: Real> Scaled<T> {
                 0.0,
                 |m: f64, x| if x.widen().is_nan() { f64::NAN } else { m.max(x.widen().abs()) },
             );
-        let is_plain = largest > 0.0 && largest.is_finite();
-        let scale = T::narrow(if is_plain { power_near(largest) } else { 1.0 });
+        let is_extreme = largest < 1.0 / T::SAFE || largest > T::SAFE;
+        let divides = is_extreme && largest > 0.0 && largest.is_finite();
+        let scale = T::narrow(if divides { power_near(largest) } else { 1.0 });
         Scaled { matrix: Mat::from_fn(m, n, |i, j| a[i * n + j] / scale), scale }
     }
 }

@@ -6,6 +6,7 @@ use std::cmp::Ordering;
 use faer::traits::math_utils::sqrt;
 
 use super::number::Real;
+use crate::attr::Triangle;
 
 /// The most rows that count as few: with more of them `faer` is faster.
 pub(super) const ROWS: usize = 16;
@@ -66,18 +67,25 @@ impl<T: Real> Lu<T> {
         for (x, row) in x.chunks_exact_mut(width).zip(self.order) {
             x.copy_from_slice(&b[row * width..(row + 1) * width]);
         }
-        for i in 0..n {
-            let (known, own) = x.split_at_mut(i * width);
-            for (k, known) in known.chunks_exact(width).enumerate() {
-                subtract(&mut own[..width], self.lu[i * n + k], known);
-            }
+        substitute(width, Triangle { upper: false, unit: true }, &self.lu[..n * n], x);
+        substitute(width, Triangle { upper: true, unit: false }, &self.lu[..n * n], x);
+    }
+}
+
+/// Solves a triangular system in place: the right side, of `width` columns, becomes the solution.
+pub(super) fn substitute<T: Real>(width: usize, triangle: Triangle, a: &[T], x: &mut [T]) {
+    let n = x.len() / width;
+    for step in 0..n {
+        let i = if triangle.upper { n - 1 - step } else { step };
+        let (before, rest) = x.split_at_mut(i * width);
+        let (own, after) = rest.split_at_mut(width);
+        let row = &a[i * n..(i + 1) * n];
+        let known = if triangle.upper { (&row[i + 1..], &*after) } else { (&row[..i], &*before) };
+        for (factor, known) in known.0.iter().zip(known.1.chunks_exact(width)) {
+            subtract(own, *factor, known);
         }
-        for i in (0..n).rev() {
-            let (own, known) = x[i * width..].split_at_mut(width);
-            for (k, known) in (i + 1..n).zip(known.chunks_exact(width)) {
-                subtract(own, self.lu[i * n + k], known);
-            }
-            own.iter_mut().for_each(|x| *x /= self.lu[i * n + i]);
+        if !triangle.unit {
+            own.iter_mut().for_each(|x| *x /= row[i]);
         }
     }
 }

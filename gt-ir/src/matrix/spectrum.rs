@@ -7,6 +7,7 @@
 use faer::{Mat, MatRef, Side};
 
 use super::{elimination::fill, number::Real, scale::Scaled};
+use crate::attr::Spectrum;
 
 /// The eigenvalues in ascending order. The lower triangle alone is read.
 pub(super) fn eigenvalues<T: Real>(n: usize, a: &[T], out: &mut [T]) {
@@ -30,8 +31,17 @@ pub(super) fn eigenvectors<T: Real>(n: usize, a: &[T], out: &mut [T]) {
     }
 }
 
+/// As `svd` with this result.
+pub(super) fn singular<T: Real>(m: usize, n: usize, wanted: Spectrum, a: &[T], out: &mut [T]) {
+    match wanted {
+        Spectrum::Values => singular_values(m, n, a, out),
+        Spectrum::Reduced => singular_vectors(m, n, false, a, out),
+        Spectrum::Full => singular_vectors(m, n, true, a, out),
+    }
+}
+
 /// The singular values in descending order.
-pub(super) fn singular_values<T: Real>(m: usize, n: usize, a: &[T], out: &mut [T]) {
+fn singular_values<T: Real>(m: usize, n: usize, a: &[T], out: &mut [T]) {
     let Scaled { matrix, scale } = Scaled::new(m, n, a);
     match finite(&matrix).and_then(|a| a.singular_values().ok()) {
         Some(values) => out.iter_mut().zip(values).for_each(|(out, x)| *out = x * scale),
@@ -42,7 +52,7 @@ pub(super) fn singular_values<T: Real>(m: usize, n: usize, a: &[T], out: &mut [T
 /// Row i: singular value i in descending order, its left vector, then its right vector. With
 /// `is_full` there is a row for each vector of the larger side, and zeros where there is no value
 /// or no vector.
-pub(super) fn singular_vectors<T: Real>(m: usize, n: usize, is_full: bool, a: &[T], out: &mut [T]) {
+fn singular_vectors<T: Real>(m: usize, n: usize, is_full: bool, a: &[T], out: &mut [T]) {
     let Scaled { matrix, scale } = Scaled::new(m, n, a);
     let decompose = |a: MatRef<'_, T>| if is_full { a.svd() } else { a.thin_svd() };
     let found = finite(&matrix).and_then(|a| decompose(a).ok());

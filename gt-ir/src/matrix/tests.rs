@@ -49,6 +49,20 @@ fn compute(op: Op, operands: &[(&[f64], usize, usize)]) -> Vec<f64> {
     result
 }
 
+/// As [`compute`], in `f32`.
+fn compute_narrow(op: Op, operands: &[(&[f64], usize, usize)]) -> Vec<f64> {
+    let ty = |m: usize, n: usize| Type::new(DType::F32, Shape::new(&[m, n]).unwrap());
+    let types: Vec<Type> = operands.iter().map(|(_, m, n)| ty(*m, *n)).collect();
+    let seen: Vec<_> = types.iter().map(|ty| crate::op::OperandType::Tensor(*ty)).collect();
+    let out = crate::op::infer(&op, &seen).unwrap();
+    let problem = Problem::new(&op, &types, &out).unwrap();
+    let narrow = |x: &[f64]| x.iter().map(|x| *x as f32).collect::<Vec<f32>>();
+    let owned: Vec<Vec<f32>> = operands.iter().map(|x| narrow(x.0)).collect();
+    let mut result = vec![0.0_f32; problem.result()];
+    problem.run(0, &owned.iter().map(Vec::as_slice).collect::<Vec<_>>(), &mut result);
+    result.into_iter().map(f64::from).collect()
+}
+
 /// Random matrices, and such with equal rows, zeros, and large and small numbers.
 fn matrices(m: usize, n: usize) -> Vec<Vec<f64>> {
     let plain = random(m * n, (m * 31 + n) as u64);
@@ -177,6 +191,81 @@ fn determinants_have_signs() {
     assert_eq!(det(&[0.0, 1.0, 1.0, 0.0], 2), [-1.0, -1.0, 0.0]);
     assert_eq!(det(&[1.0, 2.0, 2.0, 4.0], 2), [0.0, 0.0, f64::NEG_INFINITY]);
     assert!(det(&[f64::NAN, 0.0, 0.0, 1.0], 2).iter().all(|x| x.is_nan()));
+}
+
+#[test]
+fn determinants_of_singular_matrices_are_zero() {
+    for n in [2, 16, 17, 40, 130] {
+        for a in [vec![0.0; n * n], vec![1.0; n * n]] {
+            let found = compute(Op::Determinant, &[(&a, n, n)]);
+            assert_eq!(found, [0.0, 0.0, f64::NEG_INFINITY], "{n}");
+        }
+        let mut a = identity(n);
+        a[n * n - 1] = f64::NAN;
+        assert!(compute(Op::Determinant, &[(&a, n, n)]).iter().all(|x| x.is_nan()), "{n}");
+        a[n * n - 1] = -3.0;
+        close(&compute(Op::Determinant, &[(&a, n, n)]), &[-3.0, -1.0, libm::log(3.0)], 1e-15);
+    }
+}
+
+#[test]
+fn decompositions_in_f32_have_its_errors() {
+    // Tall columns that differ little from each other, and sizes that are divided in two.
+    let tall: Vec<f64> = (0..40_000)
+        .map(|at| match at % 4 {
+            0 => 1.0,
+            1 => 2000.0 + (at / 4 % 21) as f64,
+            _ => mix(at as u64) as f64 / u64::MAX as f64,
+        })
+        .collect();
+    for (a, m, n) in [(tall.clone(), 10_000, 4), (random(150 * 150, 8), 150, 150)] {
+        let packed = compute_narrow(Op::Qr(Extent::Reduced), &[(&a, m, n)]);
+        let (qt, r) = (columns(&packed, m + n, 0, m), columns(&packed, m + n, m, n));
+        close(&product(&transposed(n, m, &qt), &r, (m, n, n)), &a, 1e-5);
+        for (a, m, n) in [(a.clone(), m, n), (transposed(m, n, &a), n, m)] {
+            let (k, width) = (m.min(n), 1 + m + n);
+            let packed = compute_narrow(Op::Svd(Spectrum::Reduced), &[(&a, m, n)]);
+            let (values, left) = (columns(&packed, width, 0, 1), columns(&packed, width, 1, m));
+            let mut right = columns(&packed, width, 1 + m, n);
+            (0..k * n).for_each(|at| right[at] *= values[at / n]);
+            close(&product(&transposed(k, m, &left), &right, (m, k, n)), &a, 1e-4);
+        }
+    }
+    let (n, noise) = (150, random(150 * 150, 4));
+    let square = product(&noise, &transposed(n, n, &noise), (n, n, n));
+    let packed = compute_narrow(Op::Eigh(Eigen::Vectors), &[(&square, n, n)]);
+    let (values, vectors) = (columns(&packed, n + 1, 0, 1), columns(&packed, n + 1, 1, n));
+    let mut scaled = vectors.clone();
+    (0..n * n).for_each(|at| scaled[at] *= values[at / n]);
+    close(&product(&transposed(n, n, &vectors), &scaled, (n, n, n)), &square, 1e-4);
+}
+
+#[test]
+fn upper_triangles_of_symmetric_matrices_are_not_read() {
+    for n in [3, 16, 17, 130] {
+        let mut a = identity(n);
+        (0..n * n).filter(|at| at % n > at / n).for_each(|at| a[at] = f64::NAN);
+        assert_eq!(compute(Op::Cholesky, &[(&a, n, n)]), identity(n));
+        let values = compute(Op::Eigh(Eigen::Values), &[(&a, n, n)]);
+        close(&values, &vec![1.0; n], 1e-14);
+    }
+}
+
+#[test]
+fn numbers_of_all_sizes_keep_their_digits() {
+    let apart = [1e30, 0.0, 0.0, 1e-20];
+    let packed = compute_narrow(Op::Qr(Extent::Reduced), &[(&apart, 2, 2)]);
+    close(&[packed[3 + 4].abs() / 1e-20], &[1.0], 1e-6);
+    for scale in [1e-38, 1e-25, 1.0, 1e25, 1e38] {
+        let a = [3.0 * scale, 0.0, 4.0 * scale, 0.0].map(|x| x * 0.5);
+        let values = compute_narrow(Op::Svd(Spectrum::Values), &[(&a, 2, 2)]);
+        close(&[values[0] / scale, values[1]], &[2.5, 0.0], 1e-6);
+    }
+    // A quotient, not a product with the reciprocal, which an f32 has no room for.
+    let triangle = [1.0, 0.0, 1e20, 1e-39];
+    let op = Op::TriangularSolve(Triangle { upper: false, unit: false });
+    let x = compute_narrow(op, &[(&triangle, 2, 2), (&[0.0, 1e-39], 2, 1)]);
+    close(&x, &[0.0, 1.0], 1e-6);
 }
 
 #[test]

@@ -49,7 +49,8 @@ pub(crate) fn round(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
     whole(e, x, |e, x| {
         let (_, limit) = integers(e.ty(x).dtype);
         let size = e.abs(x)?;
-        let beside = e.add(size, limit)?;
+        // A difference, because rewrites join the numbers of sums.
+        let beside = e.sub(size, -limit)?;
         let near = e.sub(beside, limit)?;
         let (is_below, opposite) = (e.lt(x, 0)?, e.neg(near)?);
         let rounded = e.select(is_below, opposite, near)?;
