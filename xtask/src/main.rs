@@ -199,24 +199,17 @@ fn dependent() -> Result<Step> {
 /// That package with libtorch. `LD_LIBRARY_PATH` is empty, so that libtorch is found by the path
 /// that the build script of the package writes into the program.
 fn dependent_with_torch() -> Result<()> {
-    let libtorch::ForTests { folder, .. } = libtorch::for_tests()?;
     let run = dependent()?.args(&["--features", "torch"]);
-    let run = match &folder {
-        Some(folder) => run.env("LIBTORCH", &folder.to_string_lossy()),
-        None => run,
-    };
+    let run = libtorch::for_tests()?.given_to(run);
     run.env("LD_LIBRARY_PATH", "").env("GT_ENGINE", "torch").run()
 }
 
 /// A step with libtorch, with spans for OpenTelemetry, whose tests so need no build of their own,
 /// and with the readers; and the feature of libtorch.
 fn with_all(step: Step) -> Result<(Step, &'static str)> {
-    let libtorch::ForTests { feature, folder } = libtorch::for_tests()?;
-    let step = match &folder {
-        Some(folder) => step.env("LIBTORCH", &folder.to_string_lossy()),
-        None => step,
-    };
-    Ok((step.args(&["--features", &format!("{feature},otel,{READERS}")]), feature))
+    let libtorch = libtorch::for_tests()?;
+    let features = format!("{},otel,{READERS}", libtorch.feature);
+    Ok((libtorch.given_to(step).args(&["--features", &features]), libtorch.feature))
 }
 
 fn lints() -> Result<()> {

@@ -2,11 +2,12 @@
 //! from them: solutions and determinants.
 
 use faer::{
-    MatMut, MatRef, Par, Side, linalg::solvers::PartialPivLu, linalg::triangular_solve as faer_tri,
+    MatMut, MatRef, Par, Side,
+    linalg::{solvers::PartialPivLu, triangular_solve},
     prelude::Solve as _,
 };
 
-use super::{number::Real, small};
+use super::{fill, number::Real, small};
 use crate::attr::Triangle;
 
 /// The lower triangular L with `a = L L^T`; the upper triangle of `a` is not read. NaN if `a` is
@@ -41,10 +42,10 @@ pub(super) fn triangular<T: Real>(
     }
     let (a, x) = (MatRef::from_row_major_slice(a, n, n), columns(n, width, out));
     match (triangle.upper, triangle.unit) {
-        (false, false) => faer_tri::solve_lower_triangular_in_place(a, x, Par::Seq),
-        (false, true) => faer_tri::solve_unit_lower_triangular_in_place(a, x, Par::Seq),
-        (true, false) => faer_tri::solve_upper_triangular_in_place(a, x, Par::Seq),
-        (true, true) => faer_tri::solve_unit_upper_triangular_in_place(a, x, Par::Seq),
+        (false, false) => triangular_solve::solve_lower_triangular_in_place(a, x, Par::Seq),
+        (false, true) => triangular_solve::solve_unit_lower_triangular_in_place(a, x, Par::Seq),
+        (true, false) => triangular_solve::solve_upper_triangular_in_place(a, x, Par::Seq),
+        (true, true) => triangular_solve::solve_unit_upper_triangular_in_place(a, x, Par::Seq),
     }
 }
 
@@ -55,7 +56,7 @@ pub(super) fn solve<T: Real>(n: usize, width: usize, a: &[T], b: &[T], out: &mut
         return out.fill(T::NAN);
     }
     match &lu {
-        Lu::Small(_, lu) => lu.solve(width, b, out),
+        Lu::Small(lu) => lu.solve(width, b, out),
         Lu::Large(lu) => {
             out.copy_from_slice(b);
             lu.solve_in_place(columns(n, width, out));
@@ -84,14 +85,14 @@ pub(super) fn determinant<T: Real>(n: usize, a: &[T], out: &mut [T]) {
 /// A matrix with its rows in another order, as the product of a unit lower and an upper triangular
 /// one.
 enum Lu<T: Real> {
-    Small(usize, small::Lu<T>),
+    Small(small::Lu<T>),
     Large(PartialPivLu<T>),
 }
 
 impl<T: Real> Lu<T> {
     fn new(n: usize, a: &[T]) -> Lu<T> {
         match n <= small::ROWS {
-            true => Lu::Small(n, small::Lu::new(n, a)),
+            true => Lu::Small(small::Lu::new(n, a)),
             false => Lu::Large(MatRef::from_row_major_slice(a, n, n).partial_piv_lu()),
         }
     }
@@ -99,7 +100,7 @@ impl<T: Real> Lu<T> {
     /// The row of the matrix that stands in each row.
     fn order(&self) -> &[usize] {
         match self {
-            Lu::Small(n, lu) => &lu.order[..*n],
+            Lu::Small(lu) => lu.order(),
             Lu::Large(lu) => lu.P().arrays().0,
         }
     }
@@ -107,7 +108,7 @@ impl<T: Real> Lu<T> {
     /// The diagonal of the upper triangular factor.
     fn pivots(&self) -> impl Iterator<Item = f64> {
         (0..self.order().len()).map(|i| match self {
-            Lu::Small(_, lu) => lu.pivot(i),
+            Lu::Small(lu) => lu.pivot(i),
             Lu::Large(lu) => lu.U()[(i, i)].widen(),
         })
     }
@@ -131,9 +132,4 @@ fn sign(order: &[usize]) -> f64 {
 /// Rows of `width` numbers as a matrix.
 fn columns<T>(n: usize, width: usize, x: &mut [T]) -> MatMut<'_, T> {
     MatMut::from_row_major_slice_mut(x, n, width)
-}
-
-/// Gives each number of a row the one of its place.
-pub(super) fn fill<T>(row: &mut [T], of: impl Fn(usize) -> T) {
-    row.iter_mut().enumerate().for_each(|(j, x)| *x = of(j));
 }

@@ -3,8 +3,6 @@
 
 use faer::{Mat, Scale, prelude::Solve as _};
 
-use super::number::Real;
-
 /// Coefficients of the approximant.
 const PADE: [f64; 14] = [
     64_764_752_532_480_000.0,
@@ -25,20 +23,19 @@ const PADE: [f64; 14] = [
 /// The largest norm for which the approximant is exact in `f64`.
 const NORM: f64 = 5.371_920_351_148_152;
 
-/// It is computed in `f64`.
-pub(super) fn matrix_exp<T: Real>(n: usize, a: &[T], out: &mut [T]) {
-    let column = |j: usize| a.iter().skip(j).step_by(n).map(|x| x.widen().abs()).sum::<f64>();
+pub(super) fn matrix_exp(n: usize, a: &[f64], out: &mut [f64]) {
+    let column = |j: usize| a.iter().skip(j).step_by(n).map(|x| x.abs()).sum::<f64>();
     let largest = (0..n).map(column).fold(0.0, |m: f64, x| if m > x { m } else { x });
     if !largest.is_finite() {
-        return out.fill(T::NAN);
+        return out.fill(f64::NAN);
     }
     let squarings = libm::log2(largest / NORM).ceil().max(0.0) as i32;
-    let scaled = |i: usize, j: usize| libm::ldexp(a[i * n + j].widen(), -squarings);
+    let scaled = |i: usize, j: usize| libm::ldexp(a[i * n + j], -squarings);
     let mut power = approximant(&Mat::from_fn(n, n, scaled));
     for _ in 0..squarings {
         power = &power * &power;
     }
-    out.iter_mut().enumerate().for_each(|(at, x)| *x = T::narrow(power[(at / n, at % n)]));
+    out.iter_mut().enumerate().for_each(|(at, x)| *x = power[(at / n, at % n)]);
 }
 
 /// The solution X of `(v - u) X = v + u`, where u has the odd powers and v the even ones.

@@ -156,7 +156,7 @@ impl Problem {
                 in_f64(a, out, |a, out| spectrum::singular(rows, columns, spectrum, a, out));
             }
             Op::Svd(spectrum) => spectrum::singular(rows, columns, spectrum, a, out),
-            Op::MatrixExp => exp::matrix_exp(rows, a, out),
+            Op::MatrixExp => in_f64(a, out, |a, out| exp::matrix_exp(rows, a, out)),
             _ => out.fill(T::NAN),
         }
     }
@@ -168,4 +168,9 @@ fn in_f64<T: Number>(a: &[T], out: &mut [T], compute: impl FnOnce(&[f64], &mut [
     let mut result = vec![0.0; out.len()];
     compute(&wide, &mut result);
     out.iter_mut().zip(result).for_each(|(out, x)| *out = T::narrow(x));
+}
+
+/// Gives each number of a row the one of its place.
+fn fill<T>(row: &mut [T], of: impl Fn(usize) -> T) {
+    row.iter_mut().enumerate().for_each(|(j, x)| *x = of(j));
 }

@@ -5,7 +5,7 @@
 //! columns. Signs are LAPACK's in all other columns: each reflection turns the first element of its
 //! column into the negative of that element's sign.
 
-use super::{elimination::fill, scale::Scaled};
+use super::{fill, scale::Scaled};
 
 /// Row i: column i of Q, then row i of R. All `m` columns of Q if `is_full`.
 pub(super) fn packed(m: usize, n: usize, is_full: bool, a: &[f64], out: &mut [f64]) {

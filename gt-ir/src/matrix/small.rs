@@ -17,7 +17,7 @@ pub(super) struct Lu<T> {
     n: usize,
     lu: [T; ROWS * ROWS],
     /// The row of the matrix that stands in each row.
-    pub(super) order: [usize; ROWS],
+    order: [usize; ROWS],
 }
 
 impl<T: Real> Lu<T> {
@@ -54,6 +54,11 @@ impl<T: Real> Lu<T> {
             row[k] = factor;
             subtract(&mut row[k + 1..], factor, &first[k + 1..]);
         }
+    }
+
+    /// The row of the matrix that stands in each row.
+    pub(super) fn order(&self) -> &[usize] {
+        &self.order[..self.n]
     }
 
     /// Element i of the diagonal of the upper factor.

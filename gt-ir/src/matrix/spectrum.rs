@@ -6,16 +6,14 @@
 
 use faer::{Mat, MatRef, Side};
 
-use super::{elimination::fill, number::Real, scale::Scaled};
+use super::{fill, number::Real, scale::Scaled};
 use crate::attr::Spectrum;
 
 /// The eigenvalues in ascending order. The lower triangle alone is read.
 pub(super) fn eigenvalues<T: Real>(n: usize, a: &[T], out: &mut [T]) {
     let Scaled { matrix, scale } = lower(n, a);
-    match finite(&matrix).and_then(|a| a.self_adjoint_eigenvalues(Side::Lower).ok()) {
-        Some(values) => out.iter_mut().zip(values).for_each(|(out, x)| *out = x * scale),
-        None => out.fill(T::NAN),
-    }
+    let found = finite(&matrix).and_then(|a| a.self_adjoint_eigenvalues(Side::Lower).ok());
+    put(found, scale, out);
 }
 
 /// Row i: eigenvalue i in ascending order, then its vector. The lower triangle alone is read.
@@ -43,10 +41,7 @@ pub(super) fn singular<T: Real>(m: usize, n: usize, wanted: Spectrum, a: &[T], o
 /// The singular values in descending order.
 fn singular_values<T: Real>(m: usize, n: usize, a: &[T], out: &mut [T]) {
     let Scaled { matrix, scale } = Scaled::new(m, n, a);
-    match finite(&matrix).and_then(|a| a.singular_values().ok()) {
-        Some(values) => out.iter_mut().zip(values).for_each(|(out, x)| *out = x * scale),
-        None => out.fill(T::NAN),
-    }
+    put(finite(&matrix).and_then(|a| a.singular_values().ok()), scale, out);
 }
 
 /// Row i: singular value i in descending order, its left vector, then its right vector. With
@@ -68,6 +63,14 @@ fn singular_vectors<T: Real>(m: usize, n: usize, is_full: bool, a: &[T], out: &m
         let sign = sign(if i < left.ncols() { left } else { right }, i);
         column(left, i, sign, &mut row[1..=m]);
         column(right, i, sign, &mut row[m + 1..]);
+    }
+}
+
+/// Writes values of a scaled matrix; NaN if none were found.
+fn put<T: Real>(found: Option<Vec<T>>, scale: T, out: &mut [T]) {
+    match found {
+        Some(values) => out.iter_mut().zip(values).for_each(|(out, x)| *out = x * scale),
+        None => out.fill(T::NAN),
     }
 }
 

@@ -39,28 +39,25 @@ fn close(a: &[f64], b: &[f64], tolerance: f64) {
 }
 
 fn compute(op: Op, operands: &[(&[f64], usize, usize)]) -> Vec<f64> {
-    let ty = |m: usize, n: usize| Type::new(DType::F64, Shape::new(&[m, n]).unwrap());
-    let types: Vec<Type> = operands.iter().map(|(_, m, n)| ty(*m, *n)).collect();
-    let seen: Vec<_> = types.iter().map(|ty| crate::op::OperandType::Tensor(*ty)).collect();
-    let out = crate::op::infer(&op, &seen).unwrap();
-    let problem = Problem::new(&op, &types, &out).unwrap();
-    let mut result = vec![0.0; problem.result()];
-    problem.run(0, &operands.iter().map(|x| x.0).collect::<Vec<_>>(), &mut result);
-    result
+    compute_in::<f64>(DType::F64, op, operands)
 }
 
 /// As [`compute`], in `f32`.
 fn compute_narrow(op: Op, operands: &[(&[f64], usize, usize)]) -> Vec<f64> {
-    let ty = |m: usize, n: usize| Type::new(DType::F32, Shape::new(&[m, n]).unwrap());
+    compute_in::<f32>(DType::F32, op, operands)
+}
+
+fn compute_in<T: Number>(dtype: DType, op: Op, operands: &[(&[f64], usize, usize)]) -> Vec<f64> {
+    let ty = |m: usize, n: usize| Type::new(dtype, Shape::new(&[m, n]).unwrap());
     let types: Vec<Type> = operands.iter().map(|(_, m, n)| ty(*m, *n)).collect();
     let seen: Vec<_> = types.iter().map(|ty| crate::op::OperandType::Tensor(*ty)).collect();
     let out = crate::op::infer(&op, &seen).unwrap();
     let problem = Problem::new(&op, &types, &out).unwrap();
-    let narrow = |x: &[f64]| x.iter().map(|x| *x as f32).collect::<Vec<f32>>();
-    let owned: Vec<Vec<f32>> = operands.iter().map(|x| narrow(x.0)).collect();
-    let mut result = vec![0.0_f32; problem.result()];
+    let narrow = |x: &[f64]| x.iter().map(|x| T::narrow(*x)).collect::<Vec<T>>();
+    let owned: Vec<Vec<T>> = operands.iter().map(|x| narrow(x.0)).collect();
+    let mut result = vec![T::zero(); problem.result()];
     problem.run(0, &owned.iter().map(Vec::as_slice).collect::<Vec<_>>(), &mut result);
-    result.into_iter().map(f64::from).collect()
+    result.into_iter().map(T::widen).collect()
 }
 
 /// Random matrices, and such with equal rows, zeros, and large and small numbers.

@@ -52,7 +52,17 @@ pub(crate) struct ForTests {
     /// The feature: `cuda` if libtorch is built for CUDA.
     pub(crate) feature: &'static str,
     /// The folder for `LIBTORCH`, or `None` for the PyTorch of the environment.
-    pub(crate) folder: Option<PathBuf>,
+    folder: Option<PathBuf>,
+}
+
+impl ForTests {
+    /// A step that builds with it.
+    pub(crate) fn given_to(&self, step: Step) -> Step {
+        match &self.folder {
+            Some(folder) => step.env("LIBTORCH", &folder.to_string_lossy()),
+            None => step,
+        }
+    }
 }
 
 /// The libtorch that tests are built with: the libtorch named by the environment, else a fetched
