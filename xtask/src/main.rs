@@ -173,7 +173,9 @@ fn test() -> Result<()> {
     let mut times = Vec::new();
     for (name, step) in steps {
         println!("\n== {name}");
-        times.push((name, shell::timed(step)?));
+        let time = shell::timed(step)?;
+        println!("-- {name}: {:.1} s", time.as_secs_f64());
+        times.push((name, time));
     }
     if std::env::var_os("CI").is_some() {
         println!("\n== no file changed by the tests");
