@@ -19,7 +19,7 @@ pub(crate) struct GuideArgs {
 
 /// Builds the documentation of all crates into `target/doc`.
 pub(crate) fn documentation() -> Result<()> {
-    cargo(&["doc", "--workspace", "--no-deps", "--quiet", "--features", crate::READERS])
+    cargo(&["doc", "--workspace", "--no-deps", "--quiet", "--features", crate::EXTRAS])
         .env("RUSTDOCFLAGS", "-D warnings -A rustdoc::private-intra-doc-links")
         .run()
 }

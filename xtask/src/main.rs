@@ -128,14 +128,16 @@ fn run(chore: Chore) -> Result<()> {
     }
 }
 
-/// The features of readers of other programs' data, and of ONNX, which are off by default.
-pub(crate) const READERS: &str = "audio,images,onnx,parquet,tokenizers";
+/// The features that are off by default and need nothing that is not there: readers of other
+/// programs' data, ONNX, and spans for OpenTelemetry.
+pub(crate) const EXTRAS: &str = "audio,images,onnx,otel,parquet,tokenizers";
 
 /// The whole check, cheapest parts first. Lints and documentation share the artefacts of `cargo
 /// check`, and the tests are built once. All crates are therefore compiled twice, without and with
-/// code generation; the last steps compile the crates that use libtorch once more. Lints are with
-/// all features, and without any. All tests are with the readers of other programs' data; the
-/// smallest GT and the dependent are without.
+/// code generation; the last steps compile the crates that use libtorch once more. `gt-features`
+/// sees to it that crates of others are not compiled for each choice of features. Lints are with
+/// all features, and without any. All tests are with [`EXTRAS`]; the smallest GT and the dependent
+/// are without.
 fn test() -> Result<()> {
     let steps: [(&str, &dyn Fn() -> Result<()>); 14] = [
         ("format", &|| format(true)),
@@ -143,22 +145,23 @@ fn test() -> Result<()> {
         ("lints", &lints),
         ("without features", &|| {
             // The smallest GT, which dependents may choose.
-            let least = ["clippy", "--package", "gt-tensor", "--lib", "--no-default-features"];
-            cargo(&least).args(&["--quiet", "--", "-D", "warnings"]).run()
+            let least = ["clippy", "--package", "gt-tensor", "--package", "gt-features", "--lib"];
+            cargo(&least).args(&["--no-default-features", "--quiet", "--", "-D", "warnings"]).run()
         }),
         ("packages", &|| {
             let all = ["package", "--workspace", "--exclude", "xtask", "--exclude", "gt-opinfo"];
-            cargo(&all).args(&["--no-verify", "--allow-dirty", "--quiet"]).run()
+            let all = cargo(&all).args(&["--exclude", "gt-features"]);
+            all.args(&["--no-verify", "--allow-dirty", "--quiet"]).run()
         }),
         ("tests", &|| {
-            let all = cargo(&["test", "--workspace", "--features", READERS]);
+            let all = cargo(&["test", "--workspace", "--features", EXTRAS]);
             all.env("INSTA_UPDATE", "no").run()
         }),
         ("onnx", &onnx::onnx),
         ("a dependent", &|| dependent()?.run()),
         ("random programs", &|| {
             // Names the whole workspace, because a smaller choice has other features to build.
-            cargo(&["test", "--workspace", "--features", READERS])
+            cargo(&["test", "--workspace", "--features", EXTRAS])
                 .args(&["--test", "it", "as_many_random_programs"])
                 .env("GT_REPLAY_SECONDS", "20")
                 .run()
@@ -206,11 +209,10 @@ fn dependent_with_torch() -> Result<()> {
     run.env("LD_LIBRARY_PATH", "").env("GT_ENGINE", "torch").run()
 }
 
-/// A step with libtorch, with spans for OpenTelemetry, whose tests so need no build of their own,
-/// and with the readers; and the feature of libtorch.
+/// A step with libtorch and [`EXTRAS`]; and the feature of libtorch.
 fn with_all(step: Step) -> Result<(Step, &'static str)> {
     let libtorch = libtorch::for_tests()?;
-    let features = format!("{},otel,{READERS}", libtorch.feature);
+    let features = format!("{},{EXTRAS}", libtorch.feature);
     Ok((libtorch.given_to(step).args(&["--features", &features]), libtorch.feature))
 }
 
@@ -219,12 +221,14 @@ fn lints() -> Result<()> {
     lints.args(&["--", "-D", "warnings"]).run()
 }
 
-/// Tests with libtorch. They take the whole workspace, because a smaller choice of packages would
-/// compile the dependencies again with fewer features. With feature `cuda`, tests that need a GPU
-/// report that they are skipped where there is none. Compiling, linking and NVRTC are tested on
-/// every machine.
+/// Tests with libtorch, of the packages that use it. They take the whole workspace but for the
+/// others, because a smaller choice of packages would compile the dependencies again with fewer
+/// features. With feature `cuda`, tests that need a GPU report that they are skipped where there is
+/// none. Compiling, linking and NVRTC are tested on every machine.
 fn with_libtorch() -> Result<()> {
-    let tests = || with_all(cargo(&["test", "--workspace"]).env("INSTA_UPDATE", "no"));
+    let without = ["gt-ir", "gt-lang", "gt-settings", "xtask"].map(|name| ["--exclude", name]);
+    let users = || cargo(&["test", "--workspace"]).args(&without.concat());
+    let tests = || with_all(users().env("INSTA_UPDATE", "no"));
     let (parts, feature) = tests()?;
     let cuda = if feature == "cuda" { &["--test", "cuda"][..] } else { &[] };
     parts.args(&["--lib", "--test", "torch"]).args(cuda).run()?;
@@ -232,10 +236,10 @@ fn with_libtorch() -> Result<()> {
     wholes.args(&["--test", "it", "--"]).args(USERS).run()
 }
 
-/// The modules among the tests of whole crates and systems that use libtorch or OpenTelemetry.
-/// The others ran in the step before, and run no other code with these features.
+/// The modules among the tests of whole crates and systems that use libtorch. The others ran in the
+/// step before, and run no other code with these features.
 const USERS: &[&str] =
-    &["device::", "halves::", "otel::", "reads::", "spread::", "torch::", "workers::", "zoo::"];
+    &["device::", "halves::", "reads::", "spread::", "torch::", "workers::", "zoo::"];
 
 /// Formats the sources of the workspace, and of the builder of the guide, which is a workspace of
 /// its own.

@@ -35,7 +35,7 @@ fn write(folder: &Path) -> Result<()> {
         fs::remove_dir_all(folder).with_context(|| format!("cannot empty {}", folder.display()))?;
     }
     fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    cargo(&["test", "--workspace", "--features", crate::READERS, "--lib", "io::onnx"])
+    cargo(&["test", "--workspace", "--features", crate::EXTRAS, "--lib", "io::onnx"])
         .env("GT_ONNX_CASES", &folder.to_string_lossy())
         .run()
 }

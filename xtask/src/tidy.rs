@@ -101,7 +101,8 @@ const EDGES: &[(&str, &[&str])] = &[
     ("gt-runtime", &["gt-ir", "gt-compiler", "gt-settings", "gt-build"]),
     ("gt-cli", &["gt-ir", "gt-lang", "gt-compiler", "gt-runtime", "gt-settings", "gt-build"]),
     ("gt-tensor", &["gt-ir", "gt-lang", "gt-compiler", "gt-runtime", "gt-build"]),
-    ("xtask", &["gt-ir", "gt-settings"]),
+    ("xtask", &["gt-features", "gt-ir", "gt-settings"]),
+    ("gt-features", &[]),
     ("gt-opinfo", &["gt-tensor", "gt-runtime", "gt-build"]),
 ];
 

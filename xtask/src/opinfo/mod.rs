@@ -108,7 +108,7 @@ fn compared_with(args: &OpinfoArgs, python: &Python, libtorch: Option<&Path>) ->
 /// tests.
 fn build(engine: Engine, libtorch: Option<&Path>) -> Result<PathBuf> {
     let mut step = cargo(&["build", "--workspace", "--bin", "gt-opinfo"]);
-    step = step.args(&["--features", crate::READERS]);
+    step = step.args(&["--features", crate::EXTRAS]);
     if engine == Engine::Torch {
         step = step.args(&["--features", "torch"]);
     }
