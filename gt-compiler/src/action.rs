@@ -26,17 +26,26 @@ pub(crate) enum Action {
     Call,
 }
 
+/// What an engine does with a derived op that it keeps.
+#[expect(clippy::wildcard_enum_match_arm, reason = "the other ops are calls")]
+fn kept(op: &Op) -> Action {
+    match *op {
+        Op::Scan(_)
+        | Op::Scatter(_)
+        | Op::IndexCopy(_)
+        | Op::CumProd(_)
+        | Op::CumMax(_)
+        | Op::CumMin(_) => Action::Routine,
+        Op::Flip(_) => Action::View,
+        Op::Prod(reduce) => Action::Reduce(Binary::Mul, reduce),
+        _ => Action::Call,
+    }
+}
+
 /// The action of an op.
 pub(crate) fn action(op: &Op) -> Action {
     let Some(primitive) = op.primitive() else {
-        // An engine that keeps one of these has a routine for it.
-        return if matches!(op, Op::Scan(_) | Op::Scatter(_) | Op::IndexCopy(_)) {
-            Action::Routine
-        } else if matches!(op, Op::Flip(_)) {
-            Action::View
-        } else {
-            Action::Call
-        };
+        return kept(op);
     };
     match primitive {
         Primitive::Unary(op) => Action::Unary(op),

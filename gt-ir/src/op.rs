@@ -618,6 +618,12 @@ derived {
     /// The product of the elements up to each position of an axis, which is included. Integers and
     /// `bool` are multiplied in `i64`.
     "cumprod"     = CumProd(Axis), Reduce,  Exactly(1), scan::infer,    Through,          Derived(scan::cumprod) => Full;
+    /// The largest of the elements up to each position of an axis, which is included: of equal ones
+    /// the last, which gets all of the gradient. NaN counts as the largest.
+    "cummax"      = CumMax(Axis), Reduce,   Exactly(1), scan::infer_extremum, Rule(scan::extremum_grad), Derived(scan::extremum);
+    /// The smallest of the elements up to each position of an axis, which is included: of equal ones
+    /// the last, which gets all of the gradient. NaN counts as the smallest.
+    "cummin"      = CumMin(Axis), Reduce,   Exactly(1), scan::infer_extremum, Rule(scan::extremum_grad), Derived(scan::extremum);
     /// Whether at least one element over axes is nonzero.
     "any"         = Any(Reduce), Reduce,    Exactly(1), ty::truth,      Zero,             Derived(statistic::any);
     /// Whether all elements over axes are nonzero.

@@ -2,7 +2,8 @@
 //!
 //! A long loop is a job (`loops`); a shorter one is unrolled, since its rounds then share kernels
 //! and what they have in common. Values that are put at positions are a routine, which writes where
-//! the base lies. A flip is a view, which kernels read against the direction of memory.
+//! the base lies. Running products and extrema are routines of one pass over memory. A product over
+//! axes is a reduction. A flip is a view, which kernels read against the direction of memory.
 
 use gt_ir::{DType, Op, OperandType};
 
@@ -10,12 +11,21 @@ use gt_ir::{DType, Op, OperandType};
 const LONG: usize = 2048;
 
 /// Whether an op with these operands stays as it is.
+#[expect(clippy::wildcard_enum_match_arm, reason = "the other ops are spelled out")]
 pub(super) fn is_kept(op: &Op, ins: &[OperandType]) -> bool {
-    if let Op::Scan(scan) = op {
-        return scan.work() >= LONG;
+    match op {
+        Op::Scan(scan) => scan.work() >= LONG,
+        Op::Flip(_) | Op::CumMax(_) | Op::CumMin(_) => true,
+        Op::Scatter(_) | Op::IndexCopy(_) => is_put_plainly(ins),
+        Op::Prod(_) | Op::CumProd(_) => is_wide(ins),
+        _ => false,
     }
-    matches!(op, Op::Flip(_))
-        || matches!(op, Op::Scatter(_) | Op::IndexCopy(_)) && is_put_plainly(ins)
+}
+
+/// Whether what is multiplied has the dtype that products are computed in. Others are cast first.
+fn is_wide(ins: &[OperandType]) -> bool {
+    let wide = |dtype| matches!(dtype, DType::F32 | DType::F64 | DType::I64);
+    matches!(ins, [OperandType::Tensor(x)] if wide(x.dtype))
 }
 
 /// Whether values are put into values of their dtype, by positions as routines have them. (`bool`

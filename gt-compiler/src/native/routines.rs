@@ -64,8 +64,8 @@ pub(crate) fn run(
             let (read, to) = (step.read.clone(), bytemuck::cast_slice_mut(to));
             sort::argsort(context, order, read, &ty(0), bytes(0), to);
         }
-        Op::CumSum(axis) => {
-            scan::cumsum(context, &ty(0), usize::from(axis.0), bytes(0), to)?;
+        op @ (Op::CumSum(axis) | Op::CumProd(axis) | Op::CumMax(axis) | Op::CumMin(axis)) => {
+            scan::run(context, &op, &ty(0), usize::from(axis.0), bytes(0), to)?;
         }
         Op::Gather(axis) => indexed(axis).gather(bytes(0), to)?,
         Op::IndexSelect(axis) => indexed(axis).select(bytes(0), to)?,
@@ -137,38 +137,54 @@ pub(crate) fn fold(context: &Context<'_>, partials: &Fold, memory: &Memory<'_>) 
                 fold_float(partials.op, len, j, |i| from[i], partials.n_chunks)
             });
         }
-        DType::I64 => fold_int::<i64>(context, partials, len, from, to, i64::wrapping_add),
-        DType::I32 => fold_int::<i32>(context, partials, len, from, to, i32::wrapping_add),
+        DType::I64 => fold_int::<i64>(
+            context,
+            partials,
+            len,
+            from,
+            to,
+            [i64::wrapping_add, i64::wrapping_mul],
+        ),
+        DType::I32 => fold_int::<i32>(
+            context,
+            partials,
+            len,
+            from,
+            to,
+            [i32::wrapping_add, i32::wrapping_mul],
+        ),
         DType::U8 | DType::Bool | DType::Bf16 | DType::F16 => {
-            fold_int::<u8>(context, partials, len, from, to, u8::wrapping_add)
+            fold_int::<u8>(context, partials, len, from, to, [u8::wrapping_add, u8::wrapping_mul])
         }
     }
 }
 
-#[expect(clippy::wildcard_enum_match_arm, reason = "`action` folds by `+`, max and min only")]
+#[expect(clippy::wildcard_enum_match_arm, reason = "`action` folds by `+`, `*`, max and min only")]
 fn fold_float(op: Binary, len: usize, j: usize, at: impl Fn(usize) -> f64, n: usize) -> f64 {
     let values = (0..n).map(|c| at(c * len + j));
     let larger = |a: f64, b: f64| if a.is_nan() || a > b { a } else { b };
     match op {
         Binary::Maximum => values.fold(f64::NEG_INFINITY, larger),
         Binary::Minimum => -values.fold(f64::NEG_INFINITY, |a, b| larger(a, -b)),
+        Binary::Mul => values.product(),
         _ => values.sum(),
     }
 }
 
-#[expect(clippy::wildcard_enum_match_arm, reason = "`action` folds by `+`, max and min only")]
+#[expect(clippy::wildcard_enum_match_arm, reason = "`action` folds by `+`, `*`, max and min only")]
 fn fold_int<T: Pod + Ord + Send + Sync>(
     context: &Context<'_>,
     partials: &Fold,
     len: usize,
     from: &[u8],
     to: &mut [u8],
-    add: fn(T, T) -> T,
+    [add, multiply]: [fn(T, T) -> T; 2],
 ) {
     let from: &[T] = bytemuck::cast_slice(from);
     let combine = |a: T, b: T| match partials.op {
         Binary::Maximum => a.max(b),
         Binary::Minimum => a.min(b),
+        Binary::Mul => multiply(a, b),
         _ => add(a, b),
     };
     write::<T>(context, to, &|j| {

@@ -1,13 +1,15 @@
-//! Running sums along an axis, in time proportional to the number of elements.
+//! Running sums, products and extrema along an axis, in time proportional to its elements.
 //!
-//! An axis is cut into chunks, each summed from zero; an element is the sum of its chunk so far,
-//! added to the sum of the chunks before. Chunks can be summed apart, so a long axis shares the
-//! threads, and the bits depend on the shape alone. `f32` is summed in `f64`.
+//! An axis is cut into chunks, each combined from nothing; a result is that of its chunk so far,
+//! combined with that of the chunks before. Chunks can be combined apart, so a long axis shares the
+//! threads, and the bits depend on the shape alone. `f32` is summed and multiplied in `f64`. Below,
+//! "sum" stands for each of these.
 
 use std::ops::Range;
 
 use bytemuck::Pod;
-use gt_ir::{DType, Type};
+use gt_ir::{DType, Op, Type};
+use half::{bf16, f16};
 
 use super::{
     context::Context,
@@ -25,66 +27,105 @@ const SIDE: usize = 256;
 /// it in its row only.
 const ROWS: usize = 8;
 
-/// An element, and what its sums are kept in.
-trait Sum: Pod + Send + Sync {
-    type Wide: Pod + Default + Send + Sync;
-    fn wide(self) -> Self::Wide;
-    fn add(a: Self::Wide, b: Self::Wide) -> Self::Wide;
-    fn narrow(sum: Self::Wide) -> Self;
+/// How elements are combined.
+trait Scan {
+    type Element: Pod + Send + Sync;
+    /// What results are kept in on the way.
+    type Wide: Pod + Send + Sync;
+    /// It changes nothing when combined.
+    const NONE: Self::Wide;
+    fn wide(x: Self::Element) -> Self::Wide;
+    /// The earlier value comes first.
+    fn combine(a: Self::Wide, b: Self::Wide) -> Self::Wide;
+    fn narrow(x: Self::Wide) -> Self::Element;
 }
 
-macro_rules! sums {
-    ($($element:ty, $wide:ty, $add:expr;)*) => { $(
-        impl Sum for $element {
+/// The scan of elements of a type: the type that results are kept in on the way, what changes
+/// nothing, how two are combined, and how a result becomes an element.
+macro_rules! scan {
+    ($element:ty, $wide:ty, $none:expr, $combine:expr, $narrow:expr) => {{
+        struct Rule;
+        impl Scan for Rule {
+            type Element = $element;
             type Wide = $wide;
-            fn wide(self) -> $wide {
-                self.into()
+            const NONE: $wide = $none;
+            fn wide(x: $element) -> $wide {
+                x.into()
             }
-            fn add(a: $wide, b: $wide) -> $wide {
-                ($add)(a, b)
+            fn combine(a: $wide, b: $wide) -> $wide {
+                let combine: fn($wide, $wide) -> $wide = $combine;
+                combine(a, b)
             }
-            fn narrow(sum: $wide) -> $element {
-                sum as $element
+            fn narrow(x: $wide) -> $element {
+                let narrow: fn($wide) -> $element = $narrow;
+                narrow(x)
             }
         }
-    )* };
-}
-sums! {
-    f32, f64, |a: f64, b: f64| a + b;
-    f64, f64, |a: f64, b: f64| a + b;
-    i64, i64, i64::wrapping_add;
+        running::<Rule>
+    }};
 }
 
-/// The sums of the elements up to each position of an axis.
-pub(super) fn cumsum(
+/// The later of two numbers unless it is smaller. NaN counts as the largest.
+#[expect(clippy::eq_op, reason = "NaN differs from itself")]
+fn larger<T: Copy + PartialOrd>(a: T, b: T) -> T {
+    if b >= a || b != b { b } else { a }
+}
+
+/// The later of two numbers unless it is larger. NaN counts as the smallest.
+#[expect(clippy::eq_op, reason = "NaN differs from itself")]
+fn smaller<T: Copy + PartialOrd>(a: T, b: T) -> T {
+    if b <= a || b != b { b } else { a }
+}
+
+/// What an op makes of the elements up to each position of an axis.
+#[rustfmt::skip]
+pub(super) fn run(
     context: &Context<'_>,
+    op: &Op,
     ty: &Type,
     axis: usize,
     x: &[u8],
     out: &mut [u8],
 ) -> Result<(), EngineError> {
-    let cut = cut(&ty.shape, axis);
-    match ty.dtype {
-        DType::F32 => running::<f32>(context, cut, bytemuck::cast_slice(x), out),
-        DType::F64 => running::<f64>(context, cut, bytemuck::cast_slice(x), out),
-        DType::I64 => running::<i64>(context, cut, bytemuck::cast_slice(x), out),
-        // Expansion sums the others in a wide dtype.
-        DType::Bf16 | DType::F16 | DType::I32 | DType::U8 | DType::Bool => {
-            return Err(EngineError::Codegen(format!("cumsum of {}", ty.dtype)));
-        }
-    }
+    let scan: fn(&Context<'_>, Cut, &[u8], &mut [u8]) = match (op, ty.dtype) {
+        (Op::CumSum(_), DType::F32) => scan!(f32, f64, 0.0, |a, b| a + b, |x| x as f32),
+        (Op::CumSum(_), DType::F64) => scan!(f64, f64, 0.0, |a, b| a + b, |x| x),
+        (Op::CumSum(_), DType::I64) => scan!(i64, i64, 0, i64::wrapping_add, |x| x),
+        (Op::CumProd(_), DType::F32) => scan!(f32, f64, 1.0, |a, b| a * b, |x| x as f32),
+        (Op::CumProd(_), DType::F64) => scan!(f64, f64, 1.0, |a, b| a * b, |x| x),
+        (Op::CumProd(_), DType::I64) => scan!(i64, i64, 1, i64::wrapping_mul, |x| x),
+        (Op::CumMax(_), DType::F32) => scan!(f32, f32, f32::NEG_INFINITY, larger, |x| x),
+        (Op::CumMax(_), DType::F64) => scan!(f64, f64, f64::NEG_INFINITY, larger, |x| x),
+        (Op::CumMax(_), DType::Bf16) => scan!(bf16, f32, f32::NEG_INFINITY, larger, bf16::from_f32),
+        (Op::CumMax(_), DType::F16) => scan!(f16, f32, f32::NEG_INFINITY, larger, f16::from_f32),
+        (Op::CumMax(_), DType::I64) => scan!(i64, i64, i64::MIN, larger, |x| x),
+        (Op::CumMax(_), DType::I32) => scan!(i32, i32, i32::MIN, larger, |x| x),
+        (Op::CumMax(_), DType::U8 | DType::Bool) => scan!(u8, u8, u8::MIN, larger, |x| x),
+        (Op::CumMin(_), DType::F32) => scan!(f32, f32, f32::INFINITY, smaller, |x| x),
+        (Op::CumMin(_), DType::F64) => scan!(f64, f64, f64::INFINITY, smaller, |x| x),
+        (Op::CumMin(_), DType::Bf16) => scan!(bf16, f32, f32::INFINITY, smaller, bf16::from_f32),
+        (Op::CumMin(_), DType::F16) => scan!(f16, f32, f32::INFINITY, smaller, f16::from_f32),
+        (Op::CumMin(_), DType::I64) => scan!(i64, i64, i64::MAX, smaller, |x| x),
+        (Op::CumMin(_), DType::I32) => scan!(i32, i32, i32::MAX, smaller, |x| x),
+        (Op::CumMin(_), DType::U8 | DType::Bool) => scan!(u8, u8, u8::MAX, smaller, |x| x),
+        // Expansion adds up and multiplies the others in a wide dtype.
+        _ => return Err(EngineError::Codegen(format!("{op} of {}", ty.dtype))),
+    };
+    scan(context, cut(&ty.shape, axis), x, out);
     Ok(())
 }
 
-fn running<T: Sum>(context: &Context<'_>, cut: Cut, x: &[T], out: &mut [u8]) {
+fn running<T: Scan>(context: &Context<'_>, cut: Cut, x: &[u8], out: &mut [u8]) {
+    let x: &[T::Element] = bytemuck::cast_slice(x);
+    let size = size_of::<T::Element>();
     let slab = cut.axis * cut.inner;
     if slab == 0 {
         return;
     }
     if cut.outer >= context.threads.count() || slab <= 2 * GRAIN {
         let per_task = GRAIN.div_ceil(slab);
-        parallel_chunks(context, out, per_task * slab * size_of::<T>(), &|i, out| {
-            let (x, out): (_, &mut [T]) =
+        parallel_chunks(context, out, per_task * slab * size, &|i, out| {
+            let (x, out): (_, &mut [T::Element]) =
                 (&x[i * per_task * slab..], bytemuck::cast_slice_mut(out));
             let several = if cut.inner == 1 { ROWS * slab } else { slab };
             for (x, out) in x.chunks(several).zip(out.chunks_mut(several)) {
@@ -98,81 +139,81 @@ fn running<T: Sum>(context: &Context<'_>, cut: Cut, x: &[T], out: &mut [u8]) {
         });
         return;
     }
-    for (x, out) in x.chunks(slab).zip(out.chunks_mut(slab * size_of::<T>())) {
+    for (x, out) in x.chunks(slab).zip(out.chunks_mut(slab * size)) {
         apart::<T>(context, cut.inner, x, out);
     }
 }
 
 /// One chunk after the other.
-fn in_order<T: Sum>(inner: usize, x: &[T], out: &mut [T]) {
-    let mut before = vec![T::Wide::default(); inner];
+fn in_order<T: Scan>(inner: usize, x: &[T::Element], out: &mut [T::Element]) {
+    let mut before = vec![T::NONE; inner];
     let chunk = CHUNK * inner;
     for (x, out) in x.chunks(chunk).zip(out.chunks_mut(chunk)) {
-        sum::<T>(inner, x, &mut before, |at, sums| put(out, at, sums));
+        sum::<T>(inner, x, &mut before, |at, sums| put::<T>(out, at, sums));
     }
 }
 
 /// Writes sums from this element on.
-fn put<T: Sum>(out: &mut [T], at: usize, sums: &[T::Wide]) {
+fn put<T: Scan>(out: &mut [T::Element], at: usize, sums: &[T::Wide]) {
     out[at..at + sums.len()].iter_mut().zip(sums).for_each(|(out, sum)| *out = T::narrow(*sum));
 }
 
 /// Rows side by side, one chunk after the other.
-fn together<T: Sum>(n: usize, x: &[T], out: &mut [T]) {
-    let mut before = [T::Wide::default(); ROWS];
+fn together<T: Scan>(n: usize, x: &[T::Element], out: &mut [T::Element]) {
+    let mut before = [T::NONE; ROWS];
     for start in (0..n).step_by(CHUNK) {
         let chunk = start..n.min(start + CHUNK);
-        side_by_side::<T>(x, n, chunk, &mut before, |at, sums| put(out, at, sums));
+        side_by_side::<T>(x, n, chunk, &mut before, |at, sums| put::<T>(out, at, sums));
     }
 }
 
 /// Sums a part of each of some rows, as [`sum`] does.
-fn side_by_side<T: Sum>(
-    x: &[T],
+fn side_by_side<T: Scan>(
+    x: &[T::Element],
     n: usize,
     part: Range<usize>,
     before: &mut [T::Wide; ROWS],
     mut tell: impl FnMut(usize, &[T::Wide]),
 ) {
-    let mut local = [T::Wide::default(); ROWS];
+    let mut local = [T::NONE; ROWS];
     for i in part {
         for row in 0..ROWS {
             let at = row * n + i;
-            local[row] = T::add(local[row], x[at].wide());
-            tell(at, &[T::add(before[row], local[row])]);
+            local[row] = T::combine(local[row], T::wide(x[at]));
+            tell(at, &[T::combine(before[row], local[row])]);
         }
     }
-    before.iter_mut().zip(local).for_each(|(before, local)| *before = T::add(*before, local));
+    before.iter_mut().zip(local).for_each(|(before, local)| *before = T::combine(*before, local));
 }
 
 /// The sums of chunks first, then those before each, then all elements.
-fn apart<T: Sum>(context: &Context<'_>, inner: usize, x: &[T], out: &mut [u8]) {
+fn apart<T: Scan>(context: &Context<'_>, inner: usize, x: &[T::Element], out: &mut [u8]) {
     let (chunk, n) = (CHUNK * inner, if inner == 1 { ROWS } else { 1 });
     let part = |i: usize| &x[i * n * chunk..x.len().min((i + 1) * n * chunk)];
-    let mut sums = vec![T::Wide::default(); x.len().div_ceil(chunk) * inner];
+    let mut sums = vec![T::NONE; x.len().div_ceil(chunk) * inner];
     let grain = n * inner * size_of::<T::Wide>();
     parallel_chunks(context, bytemuck::cast_slice_mut(&mut sums), grain, &|i, sums| {
         chunks::<T>(inner, part(i), bytemuck::cast_slice_mut(sums), |_, _| ());
     });
-    let mut before = vec![T::Wide::default(); inner];
+    let mut before = vec![T::NONE; inner];
     for sums in sums.chunks_mut(inner) {
         for (sum, before) in sums.iter_mut().zip(&mut before) {
-            let next = T::add(*before, *sum);
+            let next = T::combine(*before, *sum);
             *sum = std::mem::replace(before, next);
         }
     }
-    parallel_chunks(context, out, n * chunk * size_of::<T>(), &|i, out| {
-        let out: &mut [T] = bytemuck::cast_slice_mut(out);
+    parallel_chunks(context, out, n * chunk * size_of::<T::Element>(), &|i, out| {
+        let out: &mut [T::Element] = bytemuck::cast_slice_mut(out);
         let (start, end) = (i * n * inner, sums.len().min((i + 1) * n * inner));
         let mut before = sums[start..end].to_vec();
-        chunks::<T>(inner, part(i), &mut before, |at, sums| put(out, at, sums));
+        chunks::<T>(inner, part(i), &mut before, |at, sums| put::<T>(out, at, sums));
     });
 }
 
 /// Sums up to [`ROWS`] chunks, each from what `before` has for it.
-fn chunks<T: Sum>(
+fn chunks<T: Scan>(
     inner: usize,
-    x: &[T],
+    x: &[T::Element],
     before: &mut [T::Wide],
     mut tell: impl FnMut(usize, &[T::Wide]),
 ) {
@@ -190,32 +231,35 @@ fn chunks<T: Sum>(
 
 /// Sums one chunk of `inner` columns: tells the sums of elements, `before` included, and adds the
 /// chunk to `before`.
-fn sum<T: Sum>(
+fn sum<T: Scan>(
     inner: usize,
-    x: &[T],
+    x: &[T::Element],
     before: &mut [T::Wide],
     mut tell: impl FnMut(usize, &[T::Wide]),
 ) {
     if let [before] = before {
-        let mut local = T::Wide::default();
+        let mut local = T::NONE;
         for (at, x) in x.iter().enumerate() {
-            local = T::add(local, x.wide());
-            tell(at, &[T::add(*before, local)]);
+            local = T::combine(local, T::wide(*x));
+            tell(at, &[T::combine(*before, local)]);
         }
-        *before = T::add(*before, local);
+        *before = T::combine(*before, local);
         return;
     }
     for (side, before) in before.chunks_mut(SIDE).enumerate() {
-        let (mut local, mut sums) = ([T::Wide::default(); SIDE], [T::Wide::default(); SIDE]);
+        let (mut local, mut sums) = ([T::NONE; SIDE], [T::NONE; SIDE]);
         let sums = &mut sums[..before.len()];
         for at in (side * SIDE..x.len()).step_by(inner) {
             let columns = local.iter_mut().zip(&x[at..]).zip(before.iter());
             for (sum, ((local, x), before)) in sums.iter_mut().zip(columns) {
-                *local = T::add(*local, x.wide());
-                *sum = T::add(*before, *local);
+                *local = T::combine(*local, T::wide(*x));
+                *sum = T::combine(*before, *local);
             }
             tell(at, sums);
         }
-        before.iter_mut().zip(local).for_each(|(before, local)| *before = T::add(*before, local));
+        before
+            .iter_mut()
+            .zip(local)
+            .for_each(|(before, local)| *before = T::combine(*before, local));
     }
 }

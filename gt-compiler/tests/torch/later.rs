@@ -34,6 +34,8 @@ pub(crate) fn own(
         Op::CumProd(axis) => {
             wide_or(x, kind)?.f_cumprod(i64::from(axis.0), None::<Kind>)?.f_to_kind(kind)?
         }
+        Op::CumMax(axis) => x.f_cummax(i64::from(axis.0))?.0,
+        Op::CumMin(axis) => x.f_cummin(i64::from(axis.0))?.0,
         Op::ArgSort(order) => x.f_argsort_stable(true, i64::from(order.axis), order.descending)?,
         Op::Unfold(w) if w.dilation != 1 => return Ok(None), // Neighbours alone there.
         Op::Unfold(w) => x.f_unfold(i64::from(w.axis), w.size as i64, w.step as i64)?,

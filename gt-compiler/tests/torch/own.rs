@@ -128,6 +128,8 @@ pub(crate) fn own(op: &Op, args: &[Arg<'_>]) -> Result<Option<Tensor>, TchError>
         Op::Prod(_)
         | Op::CumSum(_)
         | Op::CumProd(_)
+        | Op::CumMax(_)
+        | Op::CumMin(_)
         | Op::ArgSort(_)
         | Op::Unfold(_)
         | Op::Fold(_)

@@ -1,11 +1,11 @@
 //! Products and running products along axes, part by part, so that their gradients follow from
-//! those of products; the type rule and the gradient of running sums.
+//! those of products; running extrema; the type rule and the gradient of running sums.
 
 use super::{
     derive::{misplaced, value, wide},
     grad::{Out, one},
     infer::{Result, tensor},
-    statistic::squeeze,
+    statistic::{ruler, squeeze},
 };
 use crate::{
     attr::{Axes, Axis, AxisSet, Keep, Pad, Reduce, Slice},
@@ -30,23 +30,37 @@ pub(crate) fn infer(op: &Op, ins: &[OperandType]) -> Result<Type> {
     Ok(x.with_dtype(total(x.dtype)))
 }
 
-/// The operand in the dtype to compute in.
-fn computed(e: &mut dyn Emit, x: ValueId) -> Emitted {
+/// The type of the operand.
+pub(crate) fn infer_extremum(op: &Op, ins: &[OperandType]) -> Result<Type> {
+    let (Op::CumMax(axis) | Op::CumMin(axis)) = op else { return Err(misplaced(op)) };
+    let x = tensor(op, ins, 0)?;
+    x.shape.axis(op.name(), axis.0.into())?;
+    Ok(x)
+}
+
+/// The same op in the dtype to compute in, if the operand has another: an engine may have a kernel
+/// for it.
+fn widened(e: &mut dyn Emit, op: &Op, x: ValueId) -> Result<Option<ValueId>> {
     let dtype = e.ty(x).dtype;
-    e.cast(x, if dtype.is_float() { wide(dtype) } else { DType::I64 })
+    let computed = if dtype.is_float() { wide(dtype) } else { DType::I64 };
+    if dtype == computed {
+        return Ok(None);
+    }
+    let x = e.cast(x, computed)?;
+    let y = e.emit(*op, &[x.into()])?;
+    e.cast(y, total(dtype)).map(Some)
 }
 
 /// The product over each axis in turn.
 pub(crate) fn prod(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
     let Op::Prod(r) = *op else { return Err(misplaced(op)) };
     let x = value(op, ins, 0)?;
-    let ty = e.ty(x);
-    let mut y = computed(e, x)?;
-    for axis in r.axes.iter() {
-        y = divided(e, y, axis)?;
+    if let Some(y) = widened(e, op, x)? {
+        return Ok(y);
     }
-    let y = squeeze(e, y, &ty.shape, r)?;
-    e.cast(y, total(ty.dtype))
+    let shape = e.ty(x).shape;
+    let y = r.axes.iter().try_fold(x, |y, axis| divided(e, y, axis))?;
+    squeeze(e, y, &shape, r)
 }
 
 /// The most parts that are multiplied at once: in one pass over memory, and in so few instructions
@@ -93,10 +107,10 @@ fn divided(e: &mut dyn Emit, mut x: ValueId, axis: usize) -> Emitted {
 pub(crate) fn cumprod(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
     let Op::CumProd(axis) = *op else { return Err(misplaced(op)) };
     let x = value(op, ins, 0)?;
-    let dtype = total(e.ty(x).dtype);
-    let x = computed(e, x)?;
-    let y = running(e, x, axis)?;
-    e.cast(y, dtype)
+    match widened(e, op, x)? {
+        Some(y) => Ok(y),
+        None => running(e, x, axis),
+    }
 }
 
 /// Running products along an axis, by halves: the depth is 2 log2(n) and the work about 2 n
@@ -138,6 +152,48 @@ fn interleaved(e: &mut dyn Emit, x: ValueId, y: ValueId, axis: Axis) -> Emitted 
     let both = e.emit(Op::Cat(Axis(2)), &[x.into(), y.into()])?;
     let double = shape.dims().enumerate().map(|(a, d)| if a == at { Dim::new(2 * n) } else { d });
     e.reshape(both, Shape::collect(double)?)
+}
+
+/// Each element, or one before it that it does not replace, by distances that double (Hillis and
+/// Steele 1986).
+pub(crate) fn extremum(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
+    let (axis, is_no_less) = match *op {
+        Op::CumMax(axis) => (axis, Op::Ge),
+        Op::CumMin(axis) => (axis, Op::Le),
+        _ => return Err(misplaced(op)),
+    };
+    let mut y = value(op, ins, 0)?;
+    let n = e.ty(y).shape.sizes()[usize::from(axis.0)] as u64;
+    let mut apart = 1;
+    while apart < n {
+        let mut part = |start, stop| e.slice(y, Slice { axis: axis.0, start, stop, step: 1 });
+        let (first, early, late) = (part(0, apart)?, part(0, n - apart)?, part(apart, n)?);
+        // NaN replaces all, and no number replaces it.
+        let replaces = e.emit(is_no_less, &[late.into(), early.into()])?;
+        let is_nan = e.emit(Op::Ne, &[late.into(), late.into()])?;
+        let replaces = e.logical_or(replaces, is_nan)?;
+        let later = e.select(replaces, late, early)?;
+        y = e.emit(Op::Cat(axis), &[first.into(), later.into()])?;
+        apart *= 2;
+    }
+    Ok(y)
+}
+
+/// The gradient goes to the place of each extremum: the last place up to there whose element is the
+/// extremum of its own place.
+pub(crate) fn extremum_grad(cx: &mut Vjp<'_>) -> Out {
+    let (Op::CumMax(axis) | Op::CumMin(axis)) = *cx.op else { return Err(misplaced(cx.op)) };
+    one(cx, |cx, x| {
+        let (ty, n) = (cx.e.ty(x), usize::from(axis.0));
+        let is_extremum = cx.e.eq(x, cx.output)?;
+        let is_nan = cx.e.emit(Op::Ne, &[x.into(), x.into()])?;
+        let found = cx.e.logical_or(is_extremum, is_nan)?;
+        let positions = ruler(cx.e, &ty.shape, n, DType::I64)?;
+        let found = cx.e.select(found, positions, 0_i64)?;
+        let places = cx.e.emit(Op::CumMax(axis), &[found.into()])?;
+        let none = cx.e.full(ty, 0)?;
+        cx.e.emit(Op::ScatterAdd(axis), &[none.into(), places.into(), cx.grad.into()])
+    })
 }
 
 /// The sums of g from the end.

@@ -61,6 +61,8 @@ pub(super) fn propose(g: &mut Generator<'_, '_>, kind: OpKind) -> Proposal {
         OpKind::Cond => cond(g),
         OpKind::Prod => reduce(g, Op::Prod),
         OpKind::CumSum => axis(g).map(|(x, axis)| (Op::CumSum(Axis(axis)), one(x))),
+        OpKind::CumMax => axis(g).map(|(x, axis)| (Op::CumMax(Axis(axis)), one(x))),
+        OpKind::CumMin => axis(g).map(|(x, axis)| (Op::CumMin(Axis(axis)), one(x))),
         OpKind::CumProd => axis(g).map(|(x, axis)| (Op::CumProd(Axis(axis)), one(x))),
         OpKind::ArgSort => {
             let (x, axis) = axis(g)?;

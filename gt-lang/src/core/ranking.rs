@@ -3,14 +3,11 @@
 
 use std::cmp::Ordering;
 
-use gt_ir::{DType, OpError};
+use gt_ir::{DType, Op, OpError, attr::Axis};
 
 use super::DynTensor;
 use super::arg::resolve_axis;
 use crate::error::Result;
-
-/// Whether an early element stays ahead of a later one.
-type Ahead = fn(&DynTensor, &DynTensor) -> DynTensor;
 
 impl DynTensor {
     /// The largest of the elements of `axis` up to and with each, and where it stands, the last of
@@ -18,7 +15,7 @@ impl DynTensor {
     #[must_use]
     #[track_caller]
     pub fn cummax(&self, axis: i64) -> (DynTensor, DynTensor) {
-        self.running(axis, "cummax", |early, late| early.gt(late))
+        self.running(axis, Op::CumMax)
     }
 
     /// The smallest of the elements of `axis` up to and with each, and where it stands, the last of
@@ -26,34 +23,20 @@ impl DynTensor {
     #[must_use]
     #[track_caller]
     pub fn cummin(&self, axis: i64) -> (DynTensor, DynTensor) {
-        self.running(axis, "cummin", |early, late| early.lt(late))
+        self.running(axis, Op::CumMin)
     }
 
-    /// The element up to and with each that no later one of them replaces, and its place. Distances
-    /// double, so there are as many steps as the axis' size has bits.
+    /// The extrema, and the last place up to each whose element is the extremum of its own place.
     #[track_caller]
-    fn running(&self, axis: i64, op: &str, ahead: Ahead) -> (DynTensor, DynTensor) {
+    fn running(&self, axis: i64, op: fn(Axis) -> Op) -> (DynTensor, DynTensor) {
         if let Some(line) = self.line(axis) {
-            let (values, places) = line.running(0, op, ahead);
+            let (values, places) = line.running(0, op);
             return (values.reshape(()), places.reshape(()));
         }
-        let n = self.size(axis);
-        let mut value = self.detach();
-        let mut place = value.positions(op, axis);
-        let mut apart = 1;
-        while apart < n {
-            let part = |x: &DynTensor, from: usize, n: usize| x.narrow(axis, from as i64, n);
-            let (early, late) = (part(&value, 0, n - apart), part(&value, apart, n - apart));
-            let keep = ahead(&early, &late).logical_or(&early.isnan());
-            let keep = keep.logical_and(&late.isnan().logical_not());
-            let chosen = |x: &DynTensor| {
-                let later = keep.where_(&part(x, 0, n - apart), &part(x, apart, n - apart));
-                DynTensor::cat([part(x, 0, apart), later], axis)
-            };
-            (value, place) = (chosen(&value), chosen(&place));
-            apart *= 2;
-        }
-        (self.gather(axis, &place), place)
+        let (x, values) = (self.detach(), self.along(axis, op, &[]));
+        let is_extremum = x.eq(&values.detach()).logical_or(&x.isnan());
+        let places = is_extremum.where_(&x.positions(op(Axis(0)).name(), axis), 0);
+        (values, places.along(axis, Op::CumMax, &[]))
     }
 
     /// The place of each element along `axis`, as `i64`.

@@ -140,6 +140,7 @@ impl Emitter<'_, '_> {
             (Binary::Minimum, DType::Bool) => (0.0, 1),
             (Binary::Maximum, _) => (f64::NEG_INFINITY, 0),
             (Binary::Minimum, _) => (f64::INFINITY, 0),
+            (Binary::Mul, _) => (1.0, 1),
             _ => (0.0, 0),
         };
         match scalar_type(dtype) {

@@ -187,6 +187,7 @@ pub(super) fn identity(op: Binary, dtype: DType) -> Source {
     match (op, dtype) {
         (Binary::Maximum, DType::F64 | DType::I64) => wide(f64::NEG_INFINITY, i64::MIN),
         (Binary::Minimum, DType::F64 | DType::I64) => wide(f64::INFINITY, i64::MAX),
+        (Binary::Mul, DType::F64 | DType::I64) => wide(1.0, 1),
         (_, DType::F64 | DType::I64) => Source::Wide(0),
         (Binary::Maximum, DType::I32) => Source::Const(i32::MIN as u32),
         (Binary::Minimum, DType::I32) => Source::Const(i32::MAX as u32),
@@ -194,6 +195,8 @@ pub(super) fn identity(op: Binary, dtype: DType) -> Source {
         (Binary::Minimum, DType::Bool) => Source::Const(1),
         (Binary::Maximum, _) if dtype.is_float() => Source::Const(f32::NEG_INFINITY.to_bits()),
         (Binary::Minimum, _) if dtype.is_float() => Source::Const(f32::INFINITY.to_bits()),
+        (Binary::Mul, _) if dtype.is_float() => Source::Const(1.0_f32.to_bits()),
+        (Binary::Mul, _) => Source::Const(1),
         _ => Source::Const(0),
     }
 }

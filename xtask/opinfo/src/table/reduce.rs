@@ -35,6 +35,8 @@ rows! {
     "log_softmax/with_dtype", "input dim dtype=None" => |a| typed(a)?.log_softmax(a.int("dim")?);
     "cumsum", "input dim dtype=None" => |a| as_asked(a, typed(a)?.cumsum(a.int("dim")?))?;
     "cumprod", "input dim dtype=None" => |a| as_asked(a, typed(a)?.cumprod(a.int("dim")?))?;
+    "cummax", "input dim" => |a| a.x()?.cummax(a.int("dim")?);
+    "cummin", "input dim" => |a| a.x()?.cummin(a.int("dim")?);
     "argsort", "input dim=-1 descending=False stable=False" => |a| sorted(a)?.argsort(a.int("dim")?, a.truth("descending"));
     "sort", "input dim=-1 descending=False stable=False" => |a| sorted(a)?.sort(a.int("dim")?, a.truth("descending"));
     "topk", "input k dim=-1 largest=True sorted=True" => |a| topk(a)?;
