@@ -806,6 +806,7 @@ fn split_brackets(s: &str) -> Result<(&str, Option<&str>), ParseOpError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::attr::Keep;
 
     #[test]
     fn names_are_unique() {
@@ -824,6 +825,25 @@ mod tests {
         assert!(without.clone().all(|kind| !kind.is_primitive()));
         let names: Vec<&str> = without.map(OpKind::name).collect();
         assert_eq!(names, ["dropout", "index_copy", "scatter", "scan", "cond"]);
+    }
+
+    #[test]
+    fn an_axis_that_no_set_of_axes_can_have_is_refused() {
+        let (x, axis) = (OperandType::Tensor("f32[2,3]".parse().unwrap()), Axis(91));
+        let r = ReduceOne { axis: 91, keep: Keep::No };
+        let order = Order { axis: 91, descending: false };
+        let ops = [
+            Op::Argmax(r),
+            Op::Argmin(r),
+            Op::ArgSort(order),
+            Op::CumSum(axis),
+            Op::CumProd(axis),
+            Op::CumMax(axis),
+            Op::CumMin(axis),
+            Op::Softmax(axis),
+            Op::LogSoftmax(axis),
+        ];
+        ops.iter().for_each(|op| assert!(infer(op, &[x]).is_err(), "{op}"));
     }
 
     #[test]

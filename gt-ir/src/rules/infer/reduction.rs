@@ -97,7 +97,7 @@ fn nonempty(op: &Op, t: &Type, axes: AxisSet) -> Result<()> {
 pub(crate) fn argmax(op: &Op, ins: &[OperandType]) -> Result<Type> {
     let (Op::Argmax(r) | Op::Argmin(r)) = op else { return Err(misplaced(op)) };
     let t = tensor(op, ins, 0)?;
-    let axes = AxisSet::from_iter([r.axis as usize]);
+    let axes = AxisSet::from_iter([t.shape.axis(op.name(), r.axis.into())?]);
     let shape = reduced(op, &t, axes, r.keep)?;
     nonempty(op, &t, axes)?;
     Ok(Type::new(DType::I64, shape))
