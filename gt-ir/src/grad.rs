@@ -156,7 +156,8 @@ impl Emit for Remembering<'_> {
 }
 
 /// The gradient of a derived op by its expansion: computed again, then walked backwards. What the
-/// forward pass has computed is found equal and merged when the two are compiled together.
+/// forward pass has computed is found equal and merged when the two are compiled together, unless
+/// the engine keeps the op as it is.
 pub(crate) fn through(cx: &mut Vjp<'_>, expansion: Expansion) -> Result<Grads, OpError> {
     let (op, operands, wanted) = (cx.op, cx.inputs, cx.wanted);
     let again = |e: &mut dyn Emit, operands: &[Operand]| Ok(vec![expansion(e, op, operands)?]);

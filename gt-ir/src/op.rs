@@ -612,8 +612,7 @@ derived {
     /// The index of the smallest element along an axis, as `i64`. Of equal elements it is the
     /// first, and a NaN counts as the smallest.
     "argmin"      = Argmin(ReduceOne), Reduce, Exactly(1), ty::argmax,  Zero,             Derived(statistic::place);
-    /// The product over axes. Integers and `bool` are multiplied in `i64`. Up to eight parts of an
-    /// axis are multiplied with each other, then up to eight parts of their product, and so on.
+    /// The product over axes. Integers and `bool` are multiplied in `i64`. Engines choose the order.
     "prod"        = Prod(Reduce), Reduce,   Exactly(1), ty::sum,        Through,          Derived(scan::prod) => Full;
     /// The product of the elements up to each position of an axis, which is included. Integers and
     /// `bool` are multiplied in `i64`.

@@ -144,7 +144,7 @@ const LOGICAL: &[Binary] = &[
     Binary::Lt,
     Binary::Eq,
 ];
-const FOLDS: &[Binary] = &[Binary::Add, Binary::Maximum, Binary::Minimum];
+const FOLDS: &[Binary] = &[Binary::Add, Binary::Mul, Binary::Maximum, Binary::Minimum];
 
 impl Case {
     fn random(s: &mut Source<'_>, dtypes: &[DType]) -> Case {

@@ -2,8 +2,9 @@
 //!
 //! An axis is cut into chunks, each combined from nothing; a result is that of its chunk so far,
 //! combined with that of the chunks before. Chunks can be combined apart, so a long axis shares the
-//! threads, and the bits depend on the shape alone. `f32` is summed and multiplied in `f64`. Below,
-//! "sum" stands for each of these.
+//! threads, and the bits depend on the shape alone. A product takes the whole axis for one chunk: a
+//! chunk alone may overflow where a 0 comes before it. `f32` is summed and multiplied in `f64`.
+//! Below, "sum" stands for each of these.
 
 use std::ops::Range;
 
@@ -19,6 +20,8 @@ use crate::error::EngineError;
 
 /// Elements of a chunk along the axis. Devices have the same, since it decides about bits.
 pub(crate) const CHUNK: usize = 512;
+/// One chunk for any axis.
+const WHOLE: usize = usize::MAX;
 /// Elements of one task.
 const GRAIN: usize = 1 << 14;
 /// Columns that are summed side by side: a few lines of the cache.
@@ -32,6 +35,8 @@ trait Scan {
     type Element: Pod + Send + Sync;
     /// What results are kept in on the way.
     type Wide: Pod + Send + Sync;
+    /// Elements of a chunk along the axis.
+    const CHUNK: usize;
     /// It changes nothing when combined.
     const NONE: Self::Wide;
     fn wide(x: Self::Element) -> Self::Wide;
@@ -41,13 +46,17 @@ trait Scan {
 }
 
 /// The scan of elements of a type: the type that results are kept in on the way, what changes
-/// nothing, how two are combined, and how a result becomes an element.
+/// nothing, how two are combined, how a result becomes an element, and the size of chunks.
 macro_rules! scan {
-    ($element:ty, $wide:ty, $none:expr, $combine:expr, $narrow:expr) => {{
+    ($element:ty, $wide:ty, $none:expr, $combine:expr, $narrow:expr) => {
+        scan!($element, $wide, $none, $combine, $narrow, CHUNK)
+    };
+    ($element:ty, $wide:ty, $none:expr, $combine:expr, $narrow:expr, $chunk:expr) => {{
         struct Rule;
         impl Scan for Rule {
             type Element = $element;
             type Wide = $wide;
+            const CHUNK: usize = $chunk;
             const NONE: $wide = $none;
             fn wide(x: $element) -> $wide {
                 x.into()
@@ -91,9 +100,9 @@ pub(super) fn run(
         (Op::CumSum(_), DType::F32) => scan!(f32, f64, 0.0, |a, b| a + b, |x| x as f32),
         (Op::CumSum(_), DType::F64) => scan!(f64, f64, 0.0, |a, b| a + b, |x| x),
         (Op::CumSum(_), DType::I64) => scan!(i64, i64, 0, i64::wrapping_add, |x| x),
-        (Op::CumProd(_), DType::F32) => scan!(f32, f64, 1.0, |a, b| a * b, |x| x as f32),
-        (Op::CumProd(_), DType::F64) => scan!(f64, f64, 1.0, |a, b| a * b, |x| x),
-        (Op::CumProd(_), DType::I64) => scan!(i64, i64, 1, i64::wrapping_mul, |x| x),
+        (Op::CumProd(_), DType::F32) => scan!(f32, f64, 1.0, |a, b| a * b, |x| x as f32, WHOLE),
+        (Op::CumProd(_), DType::F64) => scan!(f64, f64, 1.0, |a, b| a * b, |x| x, WHOLE),
+        (Op::CumProd(_), DType::I64) => scan!(i64, i64, 1, i64::wrapping_mul, |x| x, WHOLE),
         (Op::CumMax(_), DType::F32) => scan!(f32, f32, f32::NEG_INFINITY, larger, |x| x),
         (Op::CumMax(_), DType::F64) => scan!(f64, f64, f64::NEG_INFINITY, larger, |x| x),
         (Op::CumMax(_), DType::Bf16) => scan!(bf16, f32, f32::NEG_INFINITY, larger, bf16::from_f32),
@@ -122,7 +131,7 @@ fn running<T: Scan>(context: &Context<'_>, cut: Cut, x: &[u8], out: &mut [u8]) {
     if slab == 0 {
         return;
     }
-    if cut.outer >= context.threads.count() || slab <= 2 * GRAIN {
+    if T::CHUNK >= cut.axis || cut.outer >= context.threads.count() || slab <= 2 * GRAIN {
         let per_task = GRAIN.div_ceil(slab);
         parallel_chunks(context, out, per_task * slab * size, &|i, out| {
             let (x, out): (_, &mut [T::Element]) =
@@ -147,7 +156,7 @@ fn running<T: Scan>(context: &Context<'_>, cut: Cut, x: &[u8], out: &mut [u8]) {
 /// One chunk after the other.
 fn in_order<T: Scan>(inner: usize, x: &[T::Element], out: &mut [T::Element]) {
     let mut before = vec![T::NONE; inner];
-    let chunk = CHUNK * inner;
+    let chunk = T::CHUNK.saturating_mul(inner);
     for (x, out) in x.chunks(chunk).zip(out.chunks_mut(chunk)) {
         sum::<T>(inner, x, &mut before, |at, sums| put::<T>(out, at, sums));
     }
@@ -161,8 +170,8 @@ fn put<T: Scan>(out: &mut [T::Element], at: usize, sums: &[T::Wide]) {
 /// Rows side by side, one chunk after the other.
 fn together<T: Scan>(n: usize, x: &[T::Element], out: &mut [T::Element]) {
     let mut before = [T::NONE; ROWS];
-    for start in (0..n).step_by(CHUNK) {
-        let chunk = start..n.min(start + CHUNK);
+    for start in (0..n).step_by(T::CHUNK) {
+        let chunk = start..n.min(start.saturating_add(T::CHUNK));
         side_by_side::<T>(x, n, chunk, &mut before, |at, sums| put::<T>(out, at, sums));
     }
 }
@@ -188,7 +197,7 @@ fn side_by_side<T: Scan>(
 
 /// The sums of chunks first, then those before each, then all elements.
 fn apart<T: Scan>(context: &Context<'_>, inner: usize, x: &[T::Element], out: &mut [u8]) {
-    let (chunk, n) = (CHUNK * inner, if inner == 1 { ROWS } else { 1 });
+    let (chunk, n) = (T::CHUNK * inner, if inner == 1 { ROWS } else { 1 });
     let part = |i: usize| &x[i * n * chunk..x.len().min((i + 1) * n * chunk)];
     let mut sums = vec![T::NONE; x.len().div_ceil(chunk) * inner];
     let grain = n * inner * size_of::<T::Wide>();
@@ -218,12 +227,12 @@ fn chunks<T: Scan>(
     mut tell: impl FnMut(usize, &[T::Wide]),
 ) {
     if inner == 1
-        && x.len() == ROWS * CHUNK
+        && x.len() == ROWS * T::CHUNK
         && let Ok(before) = before.try_into()
     {
-        return side_by_side::<T>(x, CHUNK, 0..CHUNK, before, tell);
+        return side_by_side::<T>(x, T::CHUNK, 0..T::CHUNK, before, tell);
     }
-    let chunk = CHUNK * inner;
+    let chunk = T::CHUNK * inner;
     for (i, (x, before)) in x.chunks(chunk).zip(before.chunks_mut(inner)).enumerate() {
         sum::<T>(inner, x, before, |at, sums| tell(i * chunk + at, sums));
     }

@@ -3,7 +3,7 @@
 use gt_compiler::{Arg, Engine};
 use gt_ir::{
     DType, HostTensor, Op, Scalar, Type,
-    attr::{Keep, Reduce},
+    attr::{Axis, Keep, Reduce},
 };
 
 use crate::{
@@ -45,6 +45,48 @@ fn a_sum_of_millions_keeps_its_precision() {
     let y = engine.execute(&Op::Sum(all), &[Arg::Value(&x)]).unwrap();
     let got = engine.download(&y).unwrap().to_f64()[0];
     assert!(((got - want) / want).abs() < 1e-6, "{got} {want}");
+}
+
+/// Axes of several chunks, in one piece and in many, against loops.
+#[test]
+fn scans_of_long_axes() {
+    type Rule = fn(i64, i64) -> i64;
+    let rules: [(fn(Axis) -> Op, Rule); 4] = [
+        (Op::CumSum, i64::wrapping_add),
+        (Op::CumProd, i64::wrapping_mul),
+        (Op::CumMax, i64::max),
+        (Op::CumMin, i64::min),
+    ];
+    for (outer, n, inner) in [(1, 100_000, 1), (9, 1_500, 1), (1, 1_500, 40), (3, 600, 300)] {
+        let count = outer * n * inner;
+        let mixed = |i: usize| (i as i64).wrapping_mul(0x9e37_79b9_7f4a_7c15_u64 as i64) >> 40;
+        let data: Vec<i64> = (0..count).map(mixed).collect();
+        for threads in [1, 2] {
+            let mut engine = native(threads);
+            let x = HostTensor::from_vec(data.clone(), shape(&[outer, n, inner])).unwrap();
+            let x = engine.upload(&x).unwrap();
+            for (op, rule) in rules {
+                let mut want = data.clone();
+                for at in (0..count).filter(|at| at / inner % n > 0) {
+                    want[at] = rule(want[at - inner], want[at]);
+                }
+                let y = engine.execute(&op(Axis(1)), &[Arg::Value(&x)]).unwrap();
+                let got: Vec<i64> = engine.download(&y).unwrap().to_vec().unwrap();
+                assert!(got == want, "{} of {outer} x {n} x {inner}", op(Axis(1)));
+            }
+        }
+    }
+}
+
+/// A chunk alone may overflow where a 0 comes before it.
+#[test]
+fn a_running_product_stays_zero() {
+    let mut engine = native(2);
+    let n = 3_000;
+    let data: Vec<f32> = (0..n).map(|i| if i == 0 { 0.0 } else { 1e30 }).collect();
+    let x = engine.upload(&HostTensor::from_vec(data, shape(&[n])).unwrap()).unwrap();
+    let y = engine.execute(&Op::CumProd(Axis(0)), &[Arg::Value(&x)]).unwrap();
+    assert!(engine.download(&y).unwrap().to_f64().iter().all(|y| *y == 0.0));
 }
 
 /// Results beyond the caches take another way to memory.

@@ -67,12 +67,16 @@ pub(super) fn solve<T: Real>(n: usize, width: usize, a: &[T], b: &[T], out: &mut
 /// The determinant, its sign, and the logarithm of its absolute value.
 pub(super) fn determinant<T: Real>(n: usize, a: &[T], out: &mut [T]) {
     let lu = Lu::new(n, a);
-    // Behind a pivot of 0 `faer` has no numbers; the small factors have, and so the sign of the 0.
-    let is_singular = || lu.pivots().any(|pivot| pivot == 0.0);
-    if matches!(lu, Lu::Large(_)) && is_singular() && a.iter().all(|x| x.widen().is_finite()) {
-        return out.copy_from_slice(&[0.0, 0.0, f64::NEG_INFINITY].map(T::narrow));
-    }
     let exchanged = sign(lu.order());
+    if lu.pivots().any(|pivot| pivot == 0.0) && a.iter().all(|x| x.widen().is_finite()) {
+        // Behind a pivot of 0 `faer` has no numbers. The small factors have, and so the 0 a sign.
+        let zero = match &lu {
+            Lu::Small(_) => lu.pivots().fold(exchanged, |sign, x| sign * 1.0_f64.copysign(x)),
+            Lu::Large(_) => 1.0,
+        };
+        let zero = 0.0_f64.copysign(zero);
+        return out.copy_from_slice(&[zero, 0.0, f64::NEG_INFINITY].map(T::narrow));
+    }
     let det = lu.pivots().product::<f64>() * exchanged;
     let sign = lu.pivots().fold(exchanged, |sign, x| match x {
         x if x > 0.0 => sign,

@@ -188,6 +188,8 @@ fn determinants_have_signs() {
     assert_eq!(det(&[0.0, 1.0, 1.0, 0.0], 2), [-1.0, -1.0, 0.0]);
     assert_eq!(det(&[1.0, 2.0, 2.0, 4.0], 2), [0.0, 0.0, f64::NEG_INFINITY]);
     assert!(det(&[-0.0], 1)[0].is_sign_negative() && det(&[0.0], 1)[0].is_sign_positive());
+    let huge = [1e200, 0.0, 0.0, 0.0, 1e200, 0.0, 0.0, 0.0, 0.0];
+    assert_eq!(det(&huge, 3), [0.0, 0.0, f64::NEG_INFINITY]);
     assert!(det(&[f64::NAN, 0.0, 0.0, 1.0], 2).iter().all(|x| x.is_nan()));
 }
 

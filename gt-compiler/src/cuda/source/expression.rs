@@ -178,6 +178,7 @@ pub(super) fn identity(op: Binary, dtype: DType) -> &'static str {
         (Binary::Minimum, DType::I32) => "0x7fffffff",
         (Binary::Minimum, DType::U8) => "255",
         (Binary::Minimum, DType::Bool) => "true",
+        (Binary::Mul, _) => "1",
         _ => "0",
     }
 }
