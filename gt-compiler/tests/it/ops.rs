@@ -50,8 +50,9 @@ fn a_sum_of_millions_keeps_its_precision() {
 /// Axes of several chunks, in one piece and in many, against loops.
 #[test]
 fn scans_of_long_axes() {
+    type Make = fn(Axis) -> Op;
     type Rule = fn(i64, i64) -> i64;
-    let rules: [(fn(Axis) -> Op, Rule); 4] = [
+    let rules: [(Make, Rule); 4] = [
         (Op::CumSum, i64::wrapping_add),
         (Op::CumProd, i64::wrapping_mul),
         (Op::CumMax, i64::max),
