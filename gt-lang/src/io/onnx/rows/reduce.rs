@@ -58,9 +58,13 @@ pub(super) fn wide(dtype: DType) -> DType {
     if matches!(dtype, DType::F16 | DType::Bf16) { DType::F32 } else { dtype }
 }
 
-/// An operator along one axis that keeps the shape.
+/// An operator along one axis that keeps the shape; of narrow floats in `f32`, since evaluators
+/// take the logarithm of a rounded softmax.
 pub(super) fn along(g: &mut Graph, row: &Row<'_>, name: &'static str, axis: Axis) -> Emitted {
-    row.apply_with(g, name, |node| node.int("axis", axis.0.into()))
+    let dtype = wide(row.ty.dtype);
+    let x = row.cast(g, 0, dtype)?;
+    let y = g.add(Node::new(name, &[x]).int("axis", axis.0.into()), row.ty.with_dtype(dtype));
+    Ok(g.cast(y, row.ty.dtype))
 }
 
 /// `LayerNormalization`, if its epsilon is a number.
