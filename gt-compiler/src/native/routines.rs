@@ -137,24 +137,14 @@ pub(crate) fn fold(context: &Context<'_>, partials: &Fold, memory: &Memory<'_>) 
                 fold_float(partials.op, len, j, |i| from[i], partials.n_chunks)
             });
         }
-        DType::I64 => fold_int::<i64>(
-            context,
-            partials,
-            len,
-            from,
-            to,
-            [i64::wrapping_add, i64::wrapping_mul],
-        ),
-        DType::I32 => fold_int::<i32>(
-            context,
-            partials,
-            len,
-            from,
-            to,
-            [i32::wrapping_add, i32::wrapping_mul],
-        ),
+        DType::I64 => {
+            fold_int::<i64>(context, partials, from, to, [i64::wrapping_add, i64::wrapping_mul])
+        }
+        DType::I32 => {
+            fold_int::<i32>(context, partials, from, to, [i32::wrapping_add, i32::wrapping_mul])
+        }
         DType::U8 | DType::Bool | DType::Bf16 | DType::F16 => {
-            fold_int::<u8>(context, partials, len, from, to, [u8::wrapping_add, u8::wrapping_mul])
+            fold_int::<u8>(context, partials, from, to, [u8::wrapping_add, u8::wrapping_mul])
         }
     }
 }
@@ -175,7 +165,6 @@ fn fold_float(op: Binary, len: usize, j: usize, at: impl Fn(usize) -> f64, n: us
 fn fold_int<T: Pod + Ord + Send + Sync>(
     context: &Context<'_>,
     partials: &Fold,
-    len: usize,
     from: &[u8],
     to: &mut [u8],
     [add, multiply]: [fn(T, T) -> T; 2],
@@ -188,7 +177,7 @@ fn fold_int<T: Pod + Ord + Send + Sync>(
         _ => add(a, b),
     };
     write::<T>(context, to, &|j| {
-        (1..partials.n_chunks).fold(from[j], |a, c| combine(a, from[c * len + j]))
+        (1..partials.n_chunks).fold(from[j], |a, c| combine(a, from[c * partials.len + j]))
     });
 }
 

@@ -74,6 +74,21 @@ macro_rules! scan {
     }};
 }
 
+/// The scan for an extremum of elements of any dtype, with the float and integer before all others.
+macro_rules! extrema {
+    ($dtype:expr, $extremum:ident, $float:ident, $int:ident) => {
+        match $dtype {
+            DType::F32 => scan!(f32, f32, f32::$float, $extremum, |x| x),
+            DType::F64 => scan!(f64, f64, f64::$float, $extremum, |x| x),
+            DType::Bf16 => scan!(bf16, f32, f32::$float, $extremum, bf16::from_f32),
+            DType::F16 => scan!(f16, f32, f32::$float, $extremum, f16::from_f32),
+            DType::I64 => scan!(i64, i64, i64::$int, $extremum, |x| x),
+            DType::I32 => scan!(i32, i32, i32::$int, $extremum, |x| x),
+            DType::U8 | DType::Bool => scan!(u8, u8, u8::$int, $extremum, |x| x),
+        }
+    };
+}
+
 /// The later of two numbers unless it is smaller. NaN counts as the largest.
 #[expect(clippy::eq_op, reason = "NaN differs from itself")]
 fn larger<T: Copy + PartialOrd>(a: T, b: T) -> T {
@@ -87,7 +102,6 @@ fn smaller<T: Copy + PartialOrd>(a: T, b: T) -> T {
 }
 
 /// What an op makes of the elements up to each position of an axis.
-#[rustfmt::skip]
 pub(super) fn run(
     context: &Context<'_>,
     op: &Op,
@@ -103,20 +117,8 @@ pub(super) fn run(
         (Op::CumProd(_), DType::F32) => scan!(f32, f64, 1.0, |a, b| a * b, |x| x as f32, WHOLE),
         (Op::CumProd(_), DType::F64) => scan!(f64, f64, 1.0, |a, b| a * b, |x| x, WHOLE),
         (Op::CumProd(_), DType::I64) => scan!(i64, i64, 1, i64::wrapping_mul, |x| x, WHOLE),
-        (Op::CumMax(_), DType::F32) => scan!(f32, f32, f32::NEG_INFINITY, larger, |x| x),
-        (Op::CumMax(_), DType::F64) => scan!(f64, f64, f64::NEG_INFINITY, larger, |x| x),
-        (Op::CumMax(_), DType::Bf16) => scan!(bf16, f32, f32::NEG_INFINITY, larger, bf16::from_f32),
-        (Op::CumMax(_), DType::F16) => scan!(f16, f32, f32::NEG_INFINITY, larger, f16::from_f32),
-        (Op::CumMax(_), DType::I64) => scan!(i64, i64, i64::MIN, larger, |x| x),
-        (Op::CumMax(_), DType::I32) => scan!(i32, i32, i32::MIN, larger, |x| x),
-        (Op::CumMax(_), DType::U8 | DType::Bool) => scan!(u8, u8, u8::MIN, larger, |x| x),
-        (Op::CumMin(_), DType::F32) => scan!(f32, f32, f32::INFINITY, smaller, |x| x),
-        (Op::CumMin(_), DType::F64) => scan!(f64, f64, f64::INFINITY, smaller, |x| x),
-        (Op::CumMin(_), DType::Bf16) => scan!(bf16, f32, f32::INFINITY, smaller, bf16::from_f32),
-        (Op::CumMin(_), DType::F16) => scan!(f16, f32, f32::INFINITY, smaller, f16::from_f32),
-        (Op::CumMin(_), DType::I64) => scan!(i64, i64, i64::MAX, smaller, |x| x),
-        (Op::CumMin(_), DType::I32) => scan!(i32, i32, i32::MAX, smaller, |x| x),
-        (Op::CumMin(_), DType::U8 | DType::Bool) => scan!(u8, u8, u8::MAX, smaller, |x| x),
+        (Op::CumMax(_), dtype) => extrema!(dtype, larger, NEG_INFINITY, MIN),
+        (Op::CumMin(_), dtype) => extrema!(dtype, smaller, INFINITY, MAX),
         // Expansion adds up and multiplies the others in a wide dtype.
         _ => return Err(EngineError::Codegen(format!("{op} of {}", ty.dtype))),
     };

@@ -5,7 +5,7 @@ use super::{
     derive::{misplaced, value, wide},
     grad::{Out, one},
     infer::{Result, tensor},
-    statistic::{ruler, squeeze},
+    statistic::{attains, ruler, squeeze},
 };
 use crate::{
     attr::{Axes, Axis, AxisSet, Keep, Pad, Reduce, Slice},
@@ -185,9 +185,7 @@ pub(crate) fn extremum_grad(cx: &mut Vjp<'_>) -> Out {
     let (Op::CumMax(axis) | Op::CumMin(axis)) = *cx.op else { return Err(misplaced(cx.op)) };
     one(cx, |cx, x| {
         let (ty, n) = (cx.e.ty(x), usize::from(axis.0));
-        let is_extremum = cx.e.eq(x, cx.output)?;
-        let is_nan = cx.e.emit(Op::Ne, &[x.into(), x.into()])?;
-        let found = cx.e.logical_or(is_extremum, is_nan)?;
+        let found = attains(cx.e, x, cx.output)?;
         let positions = ruler(cx.e, &ty.shape, n, DType::I64)?;
         let found = cx.e.select(found, positions, 0_i64)?;
         let places = cx.e.emit(Op::CumMax(axis), &[found.into()])?;

@@ -23,6 +23,16 @@ fn count(shape: &Shape, axes: AxisSet) -> usize {
     axes.iter().map(|a| shape.sizes()[a]).product()
 }
 
+/// Where an element is the extremum or NaN, which makes the extremum NaN.
+pub(super) fn attains(e: &mut dyn Emit, x: ValueId, extremum: ValueId) -> Emitted {
+    let found = e.eq(x, extremum)?;
+    if !e.ty(x).dtype.is_float() {
+        return Ok(found);
+    }
+    let nan = e.emit(Op::Ne, &[x.into(), x.into()])?;
+    e.logical_or(found, nan)
+}
+
 /// The smallest position whose element is the extremum or NaN.
 ///
 /// The extremum of a row with NaN is NaN, which equals no element. The positions therefore count in
@@ -41,11 +51,7 @@ pub(crate) fn place(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
         if narrow { (DType::I32, i64::from(i32::MAX)) } else { (DType::I64, i64::MAX) };
     let kept = Reduce { axes: AxisSet::from_iter([axis]), keep: Keep::Yes };
     let best = e.emit(extremum(kept), &[x.into()])?;
-    let mut found = e.eq(x, best)?;
-    if ty.dtype.is_float() {
-        let nan = e.emit(Op::Ne, &[x.into(), x.into()])?;
-        found = e.emit(Op::LogicalOr, &[found.into(), nan.into()])?;
-    }
+    let found = attains(e, x, best)?;
     let positions = ruler(e, &ty.shape, axis, counted)?;
     let positions = e.select(found, positions, none)?;
     let first = e.emit(Op::Min(Reduce { keep: r.keep, ..kept }), &[positions.into()])?;
