@@ -1,4 +1,7 @@
-//! The ops that stay whole in a device's program, because libtorch has a call for them.
+//! The derived ops that stay whole in a device's program.
+//!
+//! Products along axes have the bits of the native engine, which keeps them, too. Attention has a
+//! call of libtorch.
 //!
 //! Attention by blocks of keys (Dao et al., `FlashAttention`, 2022) never holds its scores: memory
 //! grows with the length, not with its square. It sums in another order and rescales what it has
@@ -11,14 +14,17 @@ use gt_ir::{
     attr::{Attention, AttentionGrad},
 };
 
-use crate::options::Numerics;
+use crate::{native::is_product, options::Numerics};
 
 /// The widest head that all of libtorch's calls take, and what its width is a multiple of.
 const WIDTH: (usize, usize) = (256, 8);
 
-/// The calls that a program keeps.
+/// The ops that a program keeps.
 pub(super) fn calls(numerics: Numerics) -> fn(&Op, &[OperandType]) -> bool {
-    if numerics >= Numerics::Approximate { is_attention } else { |_, _| false }
+    if numerics < Numerics::Approximate {
+        return is_product;
+    }
+    |op, ins| is_product(op, ins) || is_attention(op, ins)
 }
 
 #[expect(clippy::wildcard_enum_match_arm, reason = "other ops are no attention")]

@@ -14,6 +14,7 @@ use smallvec::SmallVec;
 
 use super::{
     builder::Builder,
+    calls::calls,
     download::{Downloads, Health},
     gpu::Gpu,
     memory::Memory,
@@ -140,8 +141,9 @@ impl<G: Gpu> Engine for DeviceEngine<G> {
     fn execute(&mut self, op: &Op, args: &[Arg<'_>]) -> Result<Value, EngineError> {
         self.health.check()?;
         let builder = &self.builder;
-        let compile = |graph: &Graph| builder.build(graph, &[], Numerics::Exact, None);
-        let program = self.cache.program(op, args, &mut self.stats, |_, _| false, compile)?;
+        let exact = Numerics::Exact;
+        let compile = |graph: &Graph| builder.build(graph, &[], exact, None);
+        let program = self.cache.program(op, args, &mut self.stats, calls(exact), compile)?;
         let (inputs, scalars) = split(args);
         inputs.iter().try_for_each(|value| self.memory.resident(value).map(|_| ()))?;
         let mut values = self.plainly(self.own(&program)?, &inputs, &scalars)?;

@@ -17,15 +17,16 @@ pub(super) fn is_kept(op: &Op, ins: &[OperandType]) -> bool {
         Op::Scan(scan) => scan.work() >= LONG,
         Op::Flip(_) | Op::CumMax(_) | Op::CumMin(_) => true,
         Op::Scatter(_) | Op::IndexCopy(_) => is_put_plainly(ins),
-        Op::Prod(_) | Op::CumProd(_) => is_wide(ins),
-        _ => false,
+        _ => is_product(op, ins),
     }
 }
 
-/// Whether what is multiplied has the dtype that products are computed in. Others are cast first.
-fn is_wide(ins: &[OperandType]) -> bool {
+/// Whether an op is a product along axes, in a dtype that products are computed in; others are cast
+/// first. The order of multiplying decides about bits, so devices keep the same.
+pub(crate) fn is_product(op: &Op, ins: &[OperandType]) -> bool {
     let wide = |dtype| matches!(dtype, DType::F32 | DType::F64 | DType::I64);
-    matches!(ins, [OperandType::Tensor(x)] if wide(x.dtype))
+    matches!(op, Op::Prod(_) | Op::CumProd(_))
+        && matches!(ins, [OperandType::Tensor(x)] if wide(x.dtype))
 }
 
 /// Whether values are put into values of their dtype, by positions as routines have them. (`bool`

@@ -47,7 +47,7 @@ pub(crate) use context::Products;
 pub use store::{keep_file, kept_file, write_whole};
 pub use team::Team;
 #[cfg(feature = "torch")]
-pub(crate) use {cache::split, context::Memory, scan::CHUNK as SCAN_CHUNK};
+pub(crate) use {cache::split, context::Memory, kept::is_product, scan::CHUNK as SCAN_CHUNK};
 
 /// The native engine's code for single pieces of work.
 #[cfg(feature = "torch")]

@@ -1,4 +1,4 @@
-//! The steps that are no loop nests: sorting, running sums, the gather family, random
+//! The steps that are no loop nests: sorting, running sums and products, the gather family, random
 //! numbers.
 //!
 //! Guarantees: as `native::routines` to the bit, but for normal numbers in `f64`, whose functions
@@ -32,7 +32,8 @@ pub(super) fn write(name: &str, routine: &Routine) -> Vec<Source> {
     }
     match routine.op {
         Op::ArgSort(order) => argsort::write(name, routine, order),
-        Op::CumSum(axis) => scan::write(name, routine, usize::from(axis.0)),
+        Op::CumSum(axis) => scan::sums(name, routine, usize::from(axis.0)),
+        Op::CumProd(axis) => scan::products(name, routine, usize::from(axis.0)),
         Op::Gather(axis) => vec![gather::gather(name, routine, usize::from(axis.0))],
         Op::IndexSelect(axis) => vec![gather::index_select(name, routine, usize::from(axis.0))],
         Op::ScatterAdd(axis) => scatter::scatter_add(name, routine, usize::from(axis.0)),

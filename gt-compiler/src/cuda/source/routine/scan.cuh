@@ -14,6 +14,8 @@ __device__ u64 count_of(Axis axis, u64 c) {
 
 __device__ f64 joined(f64 a, f64 b) { return a + b; }
 __device__ i64 joined(i64 a, i64 b) { return wrap_add(a, b); }
+__device__ f64 multiplied(f64 a, f64 b) { return a * b; }
+__device__ i64 multiplied(i64 a, i64 b) { return wrap_mul(a, b); }
 
 // A sum in the places of a chunk's first elements.
 __device__ void keep(f32* at, u64 apart, f64 sum) {
@@ -79,5 +81,15 @@ __device__ void alone(Axis axis, const T* x, T* out, u64 i) {
     for (u64 j = 0; j < axis.len; ++j) {
         sum = joined(sum, W(x[at + j * axis.inner]));
         out[at + j * axis.inner] = T(joined(W(0), sum));
+    }
+}
+
+template <class W, class T>
+__device__ void products(Axis axis, const T* x, T* out, u64 i) {
+    const u64 at = line_of(axis, i);
+    W product = 1;
+    for (u64 j = 0; j < axis.len; ++j) {
+        product = multiplied(product, W(x[at + j * axis.inner]));
+        out[at + j * axis.inner] = T(product);
     }
 }

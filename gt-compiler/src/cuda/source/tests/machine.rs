@@ -18,8 +18,9 @@ use crate::{
         tests::host::{Host, Names},
     },
     device::{Launch, launches},
+    native::is_product,
     options::{Numerics, Options},
-    pipeline::optimize,
+    pipeline::optimize_around,
     schedule::{
         BufferId, MatMul, Matrix, Piece, Routine, ScalarArg, Schedule, Updates, scalar, schedule,
     },
@@ -40,7 +41,9 @@ pub(crate) struct Planned {
 impl Planned {
     /// The launches of a graph, as it is or made cheaper.
     pub(crate) fn new(graph: &Graph, names: &mut Names) -> Planned {
-        let graph = optimize(graph, &Options::default(), &crate::Machine::PROCESSOR).unwrap().graph;
+        let options = Options::default();
+        let graph = optimize_around(graph, &options, &crate::Machine::PROCESSOR, is_product);
+        let graph = graph.unwrap().graph;
         let mut schedule = schedule(&graph, Updates::Whole).unwrap();
         let launches = launches(&mut schedule, graph.inputs().len(), Numerics::Exact);
         let texts = launches.iter().map(|launch| texts(launch, names)).collect();
