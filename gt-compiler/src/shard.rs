@@ -18,6 +18,7 @@
 //! signals leave open by the cost of the whole segment (`auto`).
 
 mod auto;
+mod blocks;
 mod choose;
 mod cost;
 mod dot;

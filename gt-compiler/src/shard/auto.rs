@@ -3,7 +3,8 @@
 //! A walk notes what there is to decide, and further walks follow the plans, for one member that
 //! stands for all. The estimated time decides between them, because costs of single values cannot
 //! express that exchanges of one round share its latency. Plans of small segments are changed as
-//! long as that saves time.
+//! long as that saves time. Of a segment with many alike layers a few are walked, and what each
+//! further layer takes is the difference between more and fewer (`blocks`).
 //!
 //! Guarantees: deterministic; signals that are heard hold; what the segment updates comes out in
 //! the layout in which it goes in; values that are spread already stay as they are. What fits into
@@ -13,7 +14,7 @@
 //! Does not: plan a segment whose signals name several groups of workers, or one in micro-batches.
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 
 use std::panic::resume_unwind;
 use std::sync::Arc;
@@ -22,6 +23,7 @@ use std::thread;
 use gt_ir::layout::{Layout, Mesh};
 use gt_ir::{Entry, OpError, Type, ValueId};
 
+use super::blocks::Short;
 use super::cost::Rates;
 use super::plan::{Freedom, Plan, Planner, Problem};
 use super::report::Alternative;
@@ -59,17 +61,40 @@ pub(super) fn decide(
     if Turns::of(request, dropped).0.n > 1 {
         return Ok((None, Vec::new()));
     }
-    let (meshes, is_free) = meshes(request, dropped);
-    let alone = is_free && auto.zero == 0;
-    let mut search = Search { request, auto, dropped, alone, weighs: false, tried: Vec::new() };
-    let problems = search.each(&meshes, |mesh| search.walk()?.note(mesh))?;
-    let Some(first) = problems.first() else { return Ok(search.best()) };
-    search.weighs = auto.memory > 0 && first.bytes() > auto.memory;
-    let seconds = first.alone(&request.rates);
-    let peak = if search.weighs { Some(search.walk()?.peak()?) } else { None };
-    search.tried.push((Alternative { name: "one worker".into(), seconds, peak }, None));
-    search.try_all(problems)?;
-    Ok(search.best())
+    let entries = request.template.tape.entries.len();
+    let Some([long, short]) = (entries > MANY).then(|| Short::pair(request)).flatten() else {
+        return Search::new((request, None), (auto, dropped)).decide(request);
+    };
+    let requests = [long.request(request), short.request(request)];
+    let layers = Layers { long: &long, short: &short, shorter: &requests[1] };
+    let found = Search::new((&requests[0], Some(&layers)), (auto, dropped)).decide(request);
+    found.map(|(plan, tried)| (plan.map(|plan| Arc::new(layers.all(&plan))), tried))
+}
+
+/// A segment of many alike layers, with few of them and with fewer.
+struct Layers<'a> {
+    long: &'a Short,
+    short: &'a Short,
+    /// The request for the one with fewer.
+    shorter: &'a Request<'a>,
+}
+
+impl Layers<'_> {
+    /// The plan of all layers by the one of a few.
+    fn all(&self, plan: &Plan) -> Plan {
+        plan.of_alike(self.long.stand_ins.iter().copied())
+    }
+
+    /// The plan of fewer layers.
+    fn fewer(&self, plan: &Plan) -> Plan {
+        plan.of_alike(self.short.originals.iter().map(|value| self.long.stand_ins[*value]))
+    }
+
+    /// What all layers take, if few and fewer take this.
+    fn extended(&self, few: f64, fewer: f64) -> f64 {
+        let (left_out, more) = (self.long.left_out, self.short.left_out - self.long.left_out);
+        few + f64::max(few - fewer, 0.0) * left_out as f64 / more as f64
+    }
 }
 
 /// A way to compute a segment, and its plan; none for one worker.
@@ -77,7 +102,9 @@ type Tried = (Alternative, Option<Arc<Plan>>);
 
 /// The plans that were tried.
 struct Search<'a> {
+    /// The segment, or one with few of its layers.
     request: &'a Request<'a>,
+    layers: Option<&'a Layers<'a>>,
     auto: Auto,
     dropped: &'a Dropped,
     /// Whether the segment may stay on one worker, which is tried first.
@@ -95,8 +122,61 @@ struct Job {
 }
 
 impl<'a> Search<'a> {
-    fn walk(&self) -> Result<Sharder<'a>, OpError> {
-        Sharder::new(self.request, self.dropped, Sums::Repeated)
+    fn new(
+        (request, layers): (&'a Request<'a>, Option<&'a Layers<'a>>),
+        (auto, dropped): (Auto, &'a Dropped),
+    ) -> Search<'a> {
+        let (alone, weighs, tried) = (false, false, Vec::new());
+        Search { request, layers, auto, dropped, alone, weighs, tried }
+    }
+
+    /// The best plan and all that were tried, on the meshes that the whole segment may use.
+    fn decide(
+        mut self,
+        whole: &Request<'_>,
+    ) -> Result<(Option<Arc<Plan>>, Vec<Alternative>), OpError> {
+        let (meshes, is_free) = meshes(whole, self.dropped);
+        self.alone = is_free && self.auto.zero == 0;
+        let problems = self.each(&meshes, |mesh| self.problem(mesh))?;
+        let Some(first) = problems.first() else { return Ok(self.best()) };
+        self.weighs = self.auto.memory > 0 && first.bytes() > self.auto.memory;
+        let name = "one worker".into();
+        let (seconds, peak) = (self.seconds_alone(first)?, self.peak_alone()?);
+        self.tried.push((Alternative { name, seconds, peak }, None));
+        self.try_all(problems)?;
+        Ok(self.best())
+    }
+
+    fn walk(&self, request: &'a Request<'a>) -> Result<Sharder<'a>, OpError> {
+        Sharder::new(request, self.dropped, Sums::Repeated)
+    }
+
+    /// What there is to decide on a mesh.
+    fn problem(&self, mesh: &Arc<Mesh>) -> Result<Problem, OpError> {
+        let mut problem = self.walk(self.request)?.note(mesh)?;
+        if let Some(layers) = self.layers {
+            problem.stand_for(&layers.long.times());
+        }
+        Ok(problem)
+    }
+
+    fn seconds_alone(&self, problem: &Problem) -> Result<f64, OpError> {
+        let rates = &self.request.rates;
+        let seconds = problem.alone(rates);
+        let Some(layers) = self.layers else { return Ok(seconds) };
+        let fewer = self.walk(layers.shorter)?.note(&problem.whole.mesh)?;
+        Ok(layers.extended(seconds, fewer.alone(rates)))
+    }
+
+    /// The most bytes of values that a worker by itself has at a time, if plans are weighed.
+    fn peak_alone(&self) -> Result<Option<u64>, OpError> {
+        if !self.weighs {
+            return Ok(None);
+        }
+        let peak = self.walk(self.request)?.peak()?;
+        let Some(layers) = self.layers else { return Ok(Some(peak)) };
+        let fewer = self.walk(layers.shorter)?.peak()?;
+        Ok(Some(layers.extended(peak as f64, fewer as f64) as u64))
     }
 
     /// Tries the plans of problems, then with shared updates, then, if none fits into the members'
@@ -126,6 +206,11 @@ impl<'a> Search<'a> {
         Ok(())
     }
 
+    /// Whether a walk takes little time.
+    fn is_small(&self) -> bool {
+        self.layers.is_none() && self.request.template.tape.entries.len() < MANY
+    }
+
     /// What `work` makes of each item, in order. The items of a large segment have threads of their
     /// own.
     fn each<T: Sync, R: Send>(
@@ -133,7 +218,7 @@ impl<'a> Search<'a> {
         items: &[T],
         work: impl Fn(&T) -> Result<R, OpError> + Sync,
     ) -> Result<Vec<R>, OpError> {
-        if items.len() < 2 || self.request.template.tape.entries.len() < MANY {
+        if items.len() < 2 || self.is_small() {
             return items.iter().map(work).collect();
         }
         let work = &work;
@@ -154,7 +239,7 @@ impl<'a> Search<'a> {
     fn try_plans(&self, job: &Job) -> Result<Vec<Tried>, OpError> {
         let rates = &self.request.rates;
         let n_tries = TRIES / self.request.template.tape.entries.len().max(1);
-        let n_tries = if n_tries < FEW { 0 } else { n_tries };
+        let n_tries = if n_tries < FEW || !self.is_small() { 0 } else { n_tries };
         let mut planner = Planner::new(&job.problem, rates);
         let mut plans: Vec<(Freedom, Arc<Plan>)> = Vec::new();
         for &(freedom, part) in job.freedoms {
@@ -184,26 +269,39 @@ impl<'a> Search<'a> {
 
     /// Seconds of the segment when it comes again.
     fn seconds(&self, plan: &Arc<Plan>) -> Result<f64, OpError> {
-        self.again(plan, |walk| Ok(walk.alike().seconds(|_| false)?.0))
+        self.extended(plan, |walk| Ok(walk.alike().seconds(|_| false)?.0))
     }
 
     /// The most bytes that any member has at a time when the segment comes again.
     fn peak(&self, plan: &Arc<Plan>) -> Result<u64, OpError> {
-        self.again(plan, |walk| walk.peak())
+        Ok(self.extended(plan, |walk| Ok(walk.peak()? as f64))? as u64)
+    }
+
+    /// What a walk by a plan finds, for all layers.
+    fn extended(
+        &self,
+        plan: &Arc<Plan>,
+        find: impl Fn(Sharder<'_>) -> Result<f64, OpError>,
+    ) -> Result<f64, OpError> {
+        let few = self.again(self.request, plan, &find)?;
+        let Some(layers) = self.layers else { return Ok(few) };
+        let fewer = self.again(layers.shorter, &Arc::new(layers.fewer(plan)), &find)?;
+        Ok(layers.extended(few, fewer))
     }
 
     /// A walk by a plan when the segment comes again: values from before are where the plan has put
     /// them.
     fn again<T>(
         &self,
+        request: &Request<'_>,
         plan: &Arc<Plan>,
         find: impl FnOnce(Sharder<'_>) -> Result<T, OpError>,
     ) -> Result<T, OpError> {
         let settled = |(number, (ty, layout)): (usize, &(Type, Layout))| {
             (*ty, plan.layout(ValueId(number as u64)).unwrap_or(layout).clone())
         };
-        let inputs: Vec<_> = self.request.inputs.iter().enumerate().map(settled).collect();
-        let request = Request { inputs: &inputs, ..self.request.clone() };
+        let inputs: Vec<_> = request.inputs.iter().enumerate().map(settled).collect();
+        let request = Request { inputs: &inputs, ..request.clone() };
         let walk = Sharder::new(&request, self.dropped, Sums::Repeated)?;
         find(walk.follow(Arc::clone(plan)))
     }

@@ -151,12 +151,19 @@ impl<'a> Sharder<'a> {
             let (ty, layout) = &self.request.inputs[number];
             let id = self.given(*ty, layout);
             self.place(id)?;
+            self.named()?;
         }
         for entry in &self.request.template.tape.entries {
             self.now = entry.defines().map(|value| value.0 as u32);
             match entry {
-                Entry::Input { out, ty, name: _ } => self.upload(*out, *ty)?,
-                Entry::Instr(instr) => self.instruction(instr)?,
+                Entry::Input { out, ty, name: _ } => {
+                    self.upload(*out, *ty)?;
+                    self.named()?;
+                }
+                Entry::Instr(instr) => {
+                    self.instruction(instr)?;
+                    self.named()?;
+                }
                 Entry::Enter(name) => self.scopes.enter(name),
                 Entry::Exit(_) => self.scopes.exit(),
                 Entry::Free(value) => freed.push(value.0 as u32),

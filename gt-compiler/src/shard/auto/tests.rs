@@ -38,7 +38,11 @@ fn segment(source: &mut Source<'_>) -> String {
 }
 
 /// Calls a function with the request to plan a segment whose inputs are there before.
-fn with_request<T>(text: &str, n_members: u32, find: impl FnOnce(&Request<'_>) -> T) -> T {
+pub(in crate::shard) fn with_request<T>(
+    text: &str,
+    n_members: u32,
+    find: impl FnOnce(&Request<'_>) -> T,
+) -> T {
     let (tape, _) = text::parse(text).unwrap();
     let mut held = BTreeMap::<ValueId, Type>::new();
     let mut entries = Vec::new();
@@ -75,7 +79,7 @@ fn times(request: &Request<'_>) -> Option<(f64, f64)> {
     let search = search(request, &dropped);
     let mut best = f64::INFINITY;
     for mesh in meshes(request, &dropped).0 {
-        let problem = search.walk().unwrap().note(&mesh).unwrap();
+        let problem = search.problem(&mesh).unwrap();
         best = best.min(problem.alone(&request.rates));
         let plans = Planner::new(&problem, &request.rates).every(&request.rates, MOST)?;
         for plan in plans {
@@ -85,9 +89,14 @@ fn times(request: &Request<'_>) -> Option<(f64, f64)> {
     Some((found, best))
 }
 
+/// What is tried without leaving out layers.
+pub(in crate::shard) fn by_all(request: &Request<'_>) -> Vec<Alternative> {
+    let dropped = Dropped::default();
+    search(request, &dropped).decide(request).unwrap().1
+}
+
 fn search<'a>(request: &'a Request<'a>, dropped: &'a Dropped) -> Search<'a> {
-    let (auto, tried) = (Auto::default(), Vec::new());
-    Search { request, auto, dropped, alone: true, weighs: false, tried }
+    Search::new((request, None), (Auto::default(), dropped))
 }
 
 #[test]
@@ -114,11 +123,12 @@ fn one_member_that_stands_for_all_takes_the_time_of_all() {
             let dropped = Dropped::default();
             let search = search(request, &dropped);
             for mesh in meshes(request, &dropped).0 {
-                let problem = search.walk().unwrap().note(&mesh).unwrap();
+                let problem = search.problem(&mesh).unwrap();
                 let mut planner = Planner::new(&problem, &request.rates);
                 let plan = Arc::new(planner.plan(&request.rates, Freedom::All));
                 let one = search.seconds(&plan).unwrap();
-                let all = search.again(&plan, |walk| Ok(walk.seconds(|_| false)?.0)).unwrap();
+                let all =
+                    search.again(request, &plan, |walk| Ok(walk.seconds(|_| false)?.0)).unwrap();
                 assert!((one / all - 1.0).abs() < 0.15, "{text} on {n_members}: {one}, {all}");
                 gaps.push((one / all - 1.0).abs());
             }

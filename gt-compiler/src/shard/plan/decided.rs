@@ -12,6 +12,8 @@ pub(in crate::shard) struct Plan {
     pub(in crate::shard) whole: Layout,
     /// The class of each value.
     pub(super) of: Vec<usize>,
+    /// How many values the walk has named after each value of the segment.
+    pub(super) ends: Vec<usize>,
     pub(super) classes: Vec<Planned>,
     /// The choice for each variable.
     pub(super) chosen: Vec<usize>,
@@ -28,6 +30,23 @@ pub(super) struct Planned {
 }
 
 impl Plan {
+    /// The plan of a segment whose values are like these values of this one, in order.
+    pub(in crate::shard) fn of_alike(&self, values: impl Iterator<Item = usize>) -> Plan {
+        let (mut of, mut ends) = (Vec::new(), Vec::new());
+        for value in values {
+            let first = value.checked_sub(1).map_or(0, |before| self.ends[before]);
+            of.extend_from_slice(&self.of[first..self.ends[value]]);
+            ends.push(of.len());
+        }
+        let (whole, classes) = (self.whole.clone(), self.classes.clone());
+        Plan { whole, of, ends, classes, chosen: self.chosen.clone() }
+    }
+
+    /// Whether the walk names values as the plan does: so many after so many of the segment's.
+    pub(in crate::shard) fn names(&self, values: usize, walked: usize) -> bool {
+        values.checked_sub(1).and_then(|last| self.ends.get(last)) == Some(&walked)
+    }
+
     fn at(&self, value: usize) -> Option<&Planned> {
         self.classes.get(*self.of.get(value)?)
     }

@@ -20,8 +20,8 @@ pub(super) struct Classes {
     pub(super) of: Vec<usize>,
     /// The first value of each class.
     pub(super) first: Vec<usize>,
-    /// How many values each class has.
-    pub(super) sizes: Vec<usize>,
+    /// How many values each class has, or stands for.
+    pub(super) sizes: Vec<f64>,
 }
 
 impl Classes {
@@ -37,9 +37,9 @@ impl Classes {
             let class = *known.entry(color).or_insert(classes.first.len());
             if class == classes.first.len() {
                 classes.first.push(value);
-                classes.sizes.push(0);
+                classes.sizes.push(0.0);
             }
-            classes.sizes[class] += 1;
+            classes.sizes[class] += problem.times[value];
             classes.of.push(class);
         }
         classes

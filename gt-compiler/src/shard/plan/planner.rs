@@ -94,7 +94,8 @@ impl<'a> Planner<'a> {
         });
         let classes = planned.collect();
         let (whole, of) = (self.problem.whole.clone(), self.classes.of.clone());
-        Plan { whole, of, classes, chosen: chosen.to_vec() }
+        let ends = self.problem.ends.clone();
+        Plan { whole, of, ends, classes, chosen: chosen.to_vec() }
     }
 
     /// A plan that is better by the costs that `judge` finds, and its cost: single choices change
@@ -152,7 +153,7 @@ impl<'a> Planner<'a> {
         class: usize,
         freedom: Freedom,
     ) -> Option<Variables> {
-        let (first, n) = (self.classes.first[class], self.classes.sizes[class] as f64);
+        let (first, n) = (self.classes.first[class], self.classes.sizes[class]);
         match &self.problem.values[first].source {
             Source::Made => None,
             Source::Given { layouts, upload } => {
@@ -213,7 +214,7 @@ impl<'a> Planner<'a> {
                 continue;
             };
             let from: Vec<Layout> = self.ways(class).iter().map(|w| w.0.result.clone()).collect();
-            let n = self.classes.sizes[class] as f64;
+            let n = self.classes.sizes[class];
             self.journey(factors, (*computed, &from), (*layout, layouts), (class, n), rates);
         }
         for ((value, user, place), n) in self.edges() {
@@ -278,8 +279,9 @@ impl<'a> Planner<'a> {
         let mut edges = BTreeMap::new();
         for (value, uses) in self.uses.iter().enumerate() {
             for (user, place) in uses {
+                let times = self.problem.times[*user];
                 let (value, user) = (self.classes.of[value], self.classes.of[*user]);
-                *edges.entry((value, user, *place)).or_default() += 1.0;
+                *edges.entry((value, user, *place)).or_default() += times;
             }
         }
         edges
@@ -290,7 +292,7 @@ impl<'a> Planner<'a> {
         let mut heirs = BTreeMap::new();
         for (new, before) in &self.problem.heirs {
             let pair = (self.classes.of[*new], self.classes.of[*before]);
-            *heirs.entry(pair).or_default() += 1.0;
+            *heirs.entry(pair).or_default() += self.problem.times[*new];
         }
         heirs
     }

@@ -20,6 +20,11 @@ pub(in crate::shard) struct Problem {
     pub(in crate::shard) whole: Layout,
     /// The values, by the walk's numbers.
     pub(super) values: Vec<Noted>,
+    /// How many values the walk has named after each value of the segment: an instruction may be
+    /// several to the walk.
+    pub(super) ends: Vec<usize>,
+    /// How many values of a longer segment each value stands for.
+    pub(super) times: Vec<f64>,
     /// Pairs of a result and the value from before that it replaces.
     pub(super) heirs: Vec<(usize, usize)>,
 }
@@ -61,17 +66,37 @@ pub(super) struct Instruction {
 impl Problem {
     pub(in crate::shard) fn new(mesh: &std::sync::Arc<Mesh>) -> Problem {
         let whole = Layout::whole(std::sync::Arc::clone(mesh));
-        Problem { whole, values: Vec::new(), heirs: Vec::new() }
+        let (values, heirs) = (Vec::new(), Vec::new());
+        Problem { whole, values, ends: Vec::new(), times: Vec::new(), heirs }
+    }
+
+    /// Notes that all values so far are of the segment's values so far.
+    pub(in crate::shard) fn end(&mut self) {
+        self.ends.push(self.values.len());
+    }
+
+    /// Has each value of the segment stand for so many.
+    pub(in crate::shard) fn stand_for(&mut self, times: &[f64]) {
+        let mut first = 0;
+        for (&end, &times) in self.ends.iter().zip(times) {
+            self.times[first..end].fill(times);
+            first = end;
+        }
+    }
+
+    fn push(&mut self, ty: Type, source: Source) {
+        self.values.push(Noted { ty, source, kept: false });
+        self.times.push(1.0);
     }
 
     /// Notes the next value: one that each member makes.
     pub(in crate::shard) fn made(&mut self, ty: Type) {
-        self.values.push(Noted { ty, source: Source::Made, kept: false });
+        self.push(ty, Source::Made);
     }
 
     /// Notes the next value: one that is there before, in one of these layouts.
     pub(in crate::shard) fn given(&mut self, ty: Type, layouts: Vec<(Layout, f64)>, upload: bool) {
-        self.values.push(Noted { ty, source: Source::Given { layouts, upload }, kept: false });
+        self.push(ty, Source::Given { layouts, upload });
     }
 
     /// Notes the next value: the result of an instruction.
@@ -90,7 +115,7 @@ impl Problem {
             types: types.into(),
             ways,
         }));
-        self.values.push(Noted { ty, source, kept: false });
+        self.push(ty, source);
     }
 
     /// Notes that the segment leaves a value, and which value from before it replaces.
@@ -171,8 +196,8 @@ impl Problem {
 
     /// The bytes of all values.
     pub(in crate::shard) fn bytes(&self) -> u64 {
-        let bytes = self.values.iter().map(|value| value.ty.bytes() as u64);
-        bytes.fold(0, u64::saturating_add)
+        let bytes = |(value, times): (&Noted, &f64)| value.ty.bytes() as f64 * times;
+        self.values.iter().zip(&self.times).map(bytes).sum::<f64>() as u64
     }
 
     /// Seconds in which one member computes the segment while the others do nothing. Kernels that

@@ -37,6 +37,22 @@ impl Sharder<'_> {
         self
     }
 
+    /// Notes that the values so far are of the segment's values so far, or checks that the plan is
+    /// for such values.
+    pub(super) fn named(&mut self) -> Result<(), OpError> {
+        let (numbers, values) = (self.numbers.len(), self.values.len());
+        match &mut self.mode {
+            Mode::Follow(plan) if !plan.names(numbers, values) => {
+                Err(OpError::new("internal: a plan for other values"))
+            }
+            Mode::Note(problem) => {
+                problem.end();
+                Ok(())
+            }
+            Mode::Follow(_) | Mode::Greedy => Ok(()),
+        }
+    }
+
     /// The walk of one member that stands for all, for an estimate.
     pub(in crate::shard) fn alike(mut self) -> Self {
         self.lanes = self.lanes.alike();
