@@ -148,7 +148,7 @@ const FOLDS: &[Binary] = &[Binary::Add, Binary::Mul, Binary::Maximum, Binary::Mi
 
 impl Case {
     fn random(s: &mut Source<'_>, dtypes: &[DType]) -> Case {
-        let extents = [1, 2, 3, 5, 8, 15, 16, 17, 31, 32, 33, 48, 70, 130];
+        let extents = [1, 2, 3, 5, 8, 15, 16, 17, 31, 32, 33, 48, 70, 130, 250];
         let rank = 1 + s.below(3);
         let mut sizes: Vec<usize> = (0..rank).map(|_| extents[s.below(extents.len())]).collect();
         if s.chance(1, 12) {

@@ -163,6 +163,10 @@ fn unroll(nest: &Nest, vectors: Vectors) -> usize {
         24..80 => 2,
         _ => 1,
     };
+    if nest.folds() {
+        // Each vector waits for its own sum: twice as many hide that.
+        return (nest.extent(vector) / lanes).clamp(1, 2 * most);
+    }
     match n_vectors {
         0..4 => 1,
         4..8 => most.min(2),
@@ -320,6 +324,7 @@ impl Emitter<'_> {
             return self.rest(at, index, extent % block);
         }
         if !self.nest.is_reduce(at) || self.unroll == 1 {
+            self.smaller_blocks(at, (index, high))?;
             let rest = |e: &mut Self, i| Ok(Part::Tail(0, e.lanes_left(high, i)));
             return self.counted(at, index, high, lanes, rest);
         }
@@ -332,6 +337,23 @@ impl Emitter<'_> {
             self.advance(index, lanes);
         }
         self.f.push(Inst::new(Op::Label(exit), None, &[]));
+        Ok(())
+    }
+
+    /// A block of half as many vectors, and so on: where vectors wait for sums of their own, few at
+    /// a time take as long as many.
+    fn smaller_blocks(&mut self, at: usize, (index, high): (Reg, Reg)) -> Result<(), Unsupported> {
+        let unroll = self.unroll;
+        while self.nest.folds() && self.unroll > 3 {
+            self.unroll /= 2;
+            let len = self.f.vectors.lanes() * self.unroll;
+            let (last, skip) = (self.sum(high, None, 1 - len as i32), self.f.label());
+            self.jump(index, last, false, skip);
+            self.iteration(at, index, Part::Block)?;
+            self.advance(index, len);
+            self.f.push(Inst::new(Op::Label(skip), None, &[]));
+        }
+        self.unroll = unroll;
         Ok(())
     }
 
