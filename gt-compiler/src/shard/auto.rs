@@ -66,6 +66,10 @@ pub(super) fn decide(
         return Search::new((request, None), (auto, dropped)).decide(request);
     };
     let requests = [long.request(request), short.request(request)];
+    // Of a very long segment, its length decides how many turns there are.
+    if requests.iter().any(|request| Turns::of(request, dropped).0.n > 1) {
+        return Search::new((request, None), (auto, dropped)).decide(request);
+    }
     let layers = Layers { long: &long, short: &short, shorter: &requests[1] };
     let found = Search::new((&requests[0], Some(&layers)), (auto, dropped)).decide(request);
     found.map(|(plan, tried)| (plan.map(|plan| Arc::new(layers.all(&plan))), tried))
@@ -206,7 +210,7 @@ impl<'a> Search<'a> {
         Ok(())
     }
 
-    /// Whether a walk takes little time.
+    /// Whether all layers are walked, and a walk takes little time.
     fn is_small(&self) -> bool {
         self.layers.is_none() && self.request.template.tape.entries.len() < MANY
     }

@@ -25,6 +25,7 @@ use super::reshard::Version;
 use super::scopes::{Claim, Dropped, Scopes};
 use super::turns::Turns;
 use super::{Partition, Request, at, sink};
+pub(super) use values::made_depth;
 
 /// Names of literals: a literal's number is added to it.
 const LITERALS: u64 = 1 << 40;

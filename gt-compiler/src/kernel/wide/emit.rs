@@ -11,6 +11,7 @@ use smallvec::{SmallVec, smallvec};
 
 use super::{
     Unsupported,
+    alloc::Registers,
     ir::{Base, Class, Function, Inst, Mem, Op, Reg, Source},
     isa::Vectors,
     lanes::Value,
@@ -164,8 +165,11 @@ fn unroll(nest: &Nest, vectors: Vectors) -> usize {
         _ => 1,
     };
     if nest.folds() {
-        // Each vector waits for its own sum: twice as many hide that.
-        return (nest.extent(vector) / lanes).clamp(1, 2 * most);
+        // Each vector waits for its own sum: twice as many hide that, if there are registers.
+        let sums = nest.spec.stores.iter().filter(|store| store.fold.is_some()).count();
+        let registers = Registers::of(vectors).vectors.len() * 3 / 4;
+        let fit = registers / (sums << u32::from(has_pairs));
+        return (nest.extent(vector) / lanes).clamp(1, fit.clamp(most, 2 * most));
     }
     match n_vectors {
         0..4 => 1,
@@ -343,8 +347,11 @@ impl Emitter<'_> {
     /// A block of half as many vectors, and so on: where vectors wait for sums of their own, few at
     /// a time take as long as many.
     fn smaller_blocks(&mut self, at: usize, (index, high): (Reg, Reg)) -> Result<(), Unsupported> {
+        if !self.nest.folds() || self.nest.gathers_rows() {
+            return Ok(());
+        }
         let unroll = self.unroll;
-        while self.nest.folds() && self.unroll > 3 {
+        while self.unroll > 3 {
             self.unroll /= 2;
             let len = self.f.vectors.lanes() * self.unroll;
             let (last, skip) = (self.sum(high, None, 1 - len as i32), self.f.label());

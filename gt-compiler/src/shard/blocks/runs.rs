@@ -2,12 +2,14 @@
 //! it, with values that are as far away, or that move on by the same number of entries each round.
 
 use std::hash::{Hash as _, Hasher as _};
+use std::ops::Range;
 
 use gt_ir::layout::Layout;
 use gt_ir::{Entry, Operand, Type, ValueId};
 use rustc_hash::{FxHashMap, FxHasher};
 use smallvec::SmallVec;
 
+use super::facts::{Fact, facts};
 use crate::shard::Request;
 
 /// Entries that have to be alike for a period to be considered.
@@ -17,7 +19,7 @@ const ALIKE: usize = 8;
 const PERIODS: usize = 64;
 /// The fewest rounds of a run, and the fewest entries.
 const ROUNDS: usize = 4;
-const ENTRIES: usize = 48;
+const LENGTH: usize = 48;
 /// Comparisons for each entry of the tape, after which no further runs are found.
 const EFFORT: usize = 32;
 
@@ -33,6 +35,11 @@ impl Run {
     /// The entry behind the last one.
     pub(super) const fn end(&self) -> usize {
         self.first + self.period * self.times
+    }
+
+    /// How many entries it has.
+    pub(super) const fn len(&self) -> usize {
+        self.period * self.times
     }
 
     /// The round of an entry.
@@ -54,16 +61,19 @@ pub(super) enum Source {
 pub(super) struct Wires<'a> {
     pub(super) entries: &'a [Entry],
     inputs: &'a [(Type, Layout)],
+    /// What is known about each value.
+    pub(super) facts: Vec<Fact>,
     /// The entries that define values, in order.
     definers: Vec<usize>,
 }
 
 impl<'a> Wires<'a> {
-    pub(super) fn new(request: &Request<'a>) -> Wires<'a> {
+    /// None if the segment's types do not fit.
+    pub(super) fn new(request: &Request<'a>) -> Option<Wires<'a>> {
         let entries = &request.template.tape.entries;
         let defines = |(at, entry): (usize, &Entry)| entry.defines().map(|_| at);
         let definers = entries.iter().enumerate().filter_map(defines).collect();
-        Wires { entries, inputs: request.inputs, definers }
+        Some(Wires { entries, inputs: request.inputs, facts: facts(request)?, definers })
     }
 
     pub(super) fn source(&self, value: ValueId) -> Source {
@@ -84,8 +94,15 @@ impl<'a> Wires<'a> {
         if !alike(&self.entries[then], &self.entries[now]) {
             return None;
         }
-        let pairs = used(&self.entries[then]).zip(used(&self.entries[now]));
+        let (then, now) = (&self.entries[then], &self.entries[now]);
+        let fact = |value: ValueId| self.facts[value.0 as usize];
+        if then.defines().map(fact) != now.defines().map(fact) {
+            return None;
+        }
         let step = |(then, now): (ValueId, ValueId)| {
+            if fact(then) != fact(now) {
+                return None;
+            }
             let distance = |then: usize, now: usize| now as isize - then as isize;
             match (self.source(then), self.source(now)) {
                 (Source::Entry(then), Source::Entry(now)) => Some(distance(then, now)),
@@ -97,7 +114,7 @@ impl<'a> Wires<'a> {
                 }
             }
         };
-        pairs.map(step).collect()
+        used(then).zip(used(now)).map(step).collect()
     }
 
     /// The runs of the tape, in order. None overlap.
@@ -145,13 +162,25 @@ impl<'a> Wires<'a> {
                 continue;
             }
             let Some(end) = self.end(first, period, search) else { continue };
+            if !self.closes_scopes(first..second) {
+                continue;
+            }
             let run = Run { first, period, times: (end - first) / period };
-            let is_long = run.times >= ROUNDS && run.end() - first >= ENTRIES;
+            let is_long = run.times >= ROUNDS && run.len() >= LENGTH;
             if is_long && best.is_none_or(|best| best.end() < run.end()) {
                 best = Some(run);
             }
         }
         best
+    }
+
+    /// Whether as many scopes begin as end.
+    fn closes_scopes(&self, entries: Range<usize>) -> bool {
+        let count = |is: fn(&Entry) -> bool| {
+            self.entries[entries.clone()].iter().filter(|entry| is(entry)).count()
+        };
+        count(|entry| matches!(entry, Entry::Enter(_)))
+            == count(|entry| matches!(entry, Entry::Exit(_)))
     }
 
     /// The first entry that does not do the same as the one a period before it; none if three

@@ -5,8 +5,9 @@ use gt_ir::canonical::{Template, canonical};
 use gt_ir::layout::Layout;
 use gt_ir::{Entry, Operand, Tape, Type, ValueId};
 
+use super::facts::facts;
 use super::runs::{Source, Wires, used};
-use super::spans::Spans;
+use super::spans::{Spans, links};
 use crate::shard::Request;
 
 /// The entries that a shortened segment has at least, if that leaves layers to leave out.
@@ -28,16 +29,17 @@ pub(in crate::shard) struct Short {
 }
 
 impl Short {
-    /// The segment with few layers, and with twice as few; none if it has no layers, or few.
+    /// The segment with few layers, and with half as many; none if it has no layers, or few.
     pub(in crate::shard) fn pair(request: &Request<'_>) -> Option<[Short; 2]> {
-        let wires = Wires::new(request);
+        let wires = Wires::new(request)?;
         let runs = wires.runs();
-        let times = runs.iter().max_by_key(|run| run.end() - run.first)?.times;
+        let links = links(&wires, &runs);
+        let times = runs.iter().max_by_key(|run| run.len())?.times;
         let entries = wires.entries.len();
-        let layers = (ENTRIES * times / entries.max(1)).max(LAYERS).next_multiple_of(4);
+        let layers = (ENTRIES * times / entries).max(LAYERS).next_multiple_of(4);
         let short = |left: usize| {
             let n = times.checked_sub(left).filter(|n| *n > 0)?;
-            Short::new(request, &wires, &Spans::new(&wires, &runs, n)?, n)
+            Short::new(request, &wires, &Spans::new(&runs, &links, n)?, n)
         };
         let (long, short) = (short(layers)?, short(layers / 2)?);
         (long.template.tape.entries.len() * 2 < entries).then_some([long, short])
@@ -67,14 +69,17 @@ impl Short {
             .enumerate()
             .filter_map(|(at, entry)| matches!(entry, Entry::Input { .. }).then_some(at));
         let uploads = request.uploads.iter().zip(uploads).filter(|(_, at)| kept(at));
-        Some(Short {
+        let short = Short {
             inputs: inputs.collect(),
             uploads: uploads.map(|(layout, _)| layout.clone()).collect(),
             stand_ins: stand_ins(wires, spans, &here)?,
             template,
             originals,
             left_out,
-        })
+        };
+        let own = facts(&short.request(request))?;
+        let mut pairs = wires.facts.iter().zip(&short.stand_ins);
+        pairs.all(|(fact, stand_in)| *fact == own[*stand_in]).then_some(short)
     }
 
     /// The request for this segment.
@@ -144,7 +149,7 @@ impl<'a> Rewriting<'a> {
             Source::Outside(_) => value,
             Source::Entry(entry) if !self.spans.leave_out(entry) => value,
             Source::Entry(_) if !self.spans.contain(user) => return None,
-            Source::Entry(entry) => (*self.defined.get(self.spans.neighbor(entry))?)?,
+            Source::Entry(entry) => self.defined[self.spans.neighbor(entry)?]?,
         };
         self.alive[near.0 as usize].then_some(near)
     }

@@ -34,7 +34,7 @@ pub(super) struct Spans(Vec<Span>);
 /// How the rounds of one run follow from those of another: by their order, and by the round that
 /// belongs to round 0.
 #[derive(Clone, Copy)]
-struct Link {
+pub(super) struct Link {
     forwards: bool,
     offset: isize,
 }
@@ -42,9 +42,8 @@ struct Link {
 impl Spans {
     /// Leaves `n` rounds out of the largest run and of the runs that belong to it; none if one of
     /// them has too few.
-    pub(super) fn new(wires: &Wires<'_>, runs: &[Run], n: usize) -> Option<Spans> {
-        let links = links(wires, runs);
-        let main = (0..runs.len()).max_by_key(|at| runs[*at].end() - runs[*at].first)?;
+    pub(super) fn new(runs: &[Run], links: &Links, n: usize) -> Option<Spans> {
+        let main = (0..runs.len()).max_by_key(|at| runs[*at].len())?;
         let from = runs[main].times.checked_sub(n)? / 2;
         let mut spans = BTreeMap::from([(main, Span { run: runs[main], from, n, forwards: true })]);
         let mut open = vec![main];
@@ -62,10 +61,10 @@ impl Spans {
                     n,
                     forwards: forwards == link.forwards,
                 };
-                if spans.insert(other, span).is_none() {
-                    open.push(other);
-                } else if spans[&other].forwards != span.forwards {
-                    return None;
+                match spans.insert(other, span) {
+                    None => open.push(other),
+                    Some(known) if known != span => return None,
+                    Some(_) => {}
                 }
             }
         }
@@ -102,22 +101,26 @@ impl Spans {
     }
 
     /// The entry that takes the place of one in a layer beside those that are left out: the layers
-    /// on both sides become neighbors.
-    pub(super) fn neighbor(&self, entry: usize) -> usize {
+    /// on both sides become neighbors. None if the run has no such entry.
+    pub(super) fn neighbor(&self, entry: usize) -> Option<usize> {
         match self.of(entry) {
             Some(span) if span.leaves_out(span.run.round(entry)) => {
                 let round = span.run.round(entry);
                 let all = span.n * span.run.period;
                 let is_near_first = round - span.from < span.from + span.n - 1 - round;
-                if is_near_first { entry + all } else { entry - all }
+                let near = if is_near_first { entry + all } else { entry.checked_sub(all)? };
+                (span.run.first..span.run.end()).contains(&near).then_some(near)
             }
-            _ => entry,
+            _ => Some(entry),
         }
     }
 }
 
+/// How pairs of runs belong together, by their numbers.
+pub(super) type Links = BTreeMap<(usize, usize), Link>;
+
 /// How runs belong together, by the values that a round in the middle of each uses.
-fn links(wires: &Wires<'_>, runs: &[Run]) -> BTreeMap<(usize, usize), Link> {
+pub(super) fn links(wires: &Wires<'_>, runs: &[Run]) -> Links {
     let mut links = BTreeMap::new();
     for (at, run) in runs.iter().enumerate() {
         let round = run.times / 2;

@@ -144,3 +144,54 @@ fn few_layers_tell_what_all_take() {
     let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
     assert!(mean < 0.01, "{mean}: {gaps:?}");
 }
+
+/// Rounds that do the same and are not alike: a stack that grows, matrices of two sizes in turn, a
+/// chain of values that members make by themselves up to a length.
+fn unlike() -> [String; 3] {
+    let mut growing = String::from("gt tape 1\n%0 = input : f32[4,64]\n%1 = input : f32[64,64]\n");
+    let mut turns = String::from("gt tape 1\n%0 = input : f32[64,64]\n");
+    for layer in 0..128 {
+        let sizes = if layer % 2 == 0 { "64,256" } else { "256,64" };
+        writeln!(turns, "%{} = input : f32[{sizes}]", layer + 1).unwrap();
+    }
+    let mut chain = String::from("gt tape 1\n%0 = input : f32[64,64]\n%1 = full[f32[64,64]] 1.0\n");
+    let (mut stack, mut x, mut made, mut sum) = (0, 0, 1, 0);
+    for round in 0..128 {
+        let n = 2 + 6 * round;
+        writeln!(growing, "%{n} = slice[0,0,4,1] %{stack}\n%{} = matmul %{n}, %1", n + 1).unwrap();
+        writeln!(growing, "%{} = relu %{}\n%{} = mul %{}, 0.5", n + 2, n + 1, n + 3, n + 2)
+            .unwrap();
+        writeln!(growing, "%{} = cat[0] %{stack}, %{}", n + 4, n + 3).unwrap();
+        writeln!(growing, "%{} = mul %{}, 0.5\nfree %{}", n + 5, n + 4, n + 4).unwrap();
+        stack = n + 5;
+        let n = 129 + 8 * round;
+        writeln!(turns, "%{n} = matmul %{x}, %{}", round + 1).unwrap();
+        for (at, op) in ["relu", "neg", "exp", "abs", "tanh", "neg", "relu"].iter().enumerate() {
+            writeln!(turns, "%{} = {op} %{}\nfree %{}", n + at + 1, n + at, n + at).unwrap();
+        }
+        x = n + 7;
+        let n = 2 + 8 * round;
+        writeln!(chain, "%{n} = add %{made}, 1.0\n%{} = matmul %{sum}, %{n}", n + 1).unwrap();
+        for at in 1..7 {
+            writeln!(chain, "%{} = mul %{}, 0.5\nfree %{}", n + at + 1, n + at, n + at).unwrap();
+        }
+        (made, sum) = (n, n + 7);
+    }
+    [growing, turns, chain]
+}
+
+#[test]
+fn rounds_that_are_not_alike_are_not_taken_for_such() {
+    for text in unlike() {
+        for members in [2, 4] {
+            with_request(&text, members, |request| {
+                let found = explain(request, None).unwrap_or_else(|e| panic!("{e}\n{text}"));
+                let best = |ways: &[Alternative]| {
+                    ways.iter().map(|way| way.seconds).fold(f64::INFINITY, f64::min)
+                };
+                let (few, all) = (best(&found.plans), best(&by_all(request)));
+                assert!((few / all - 1.0).abs() < 0.1, "{few} and {all}\n{text}");
+            });
+        }
+    }
+}

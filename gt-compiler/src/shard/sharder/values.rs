@@ -173,22 +173,28 @@ impl Sharder<'_> {
 
     /// How each member can make a result by itself, if it can do so cheaply.
     pub(super) fn made(&self, op: &Op, inputs: &[Operand]) -> Option<Made> {
-        let cheap = match op.spec().class {
-            Class::Pointwise | Class::Source | Class::Move => true,
-            Class::Reduce | Class::Contract | Class::Matrix | Class::Gather => false,
-        };
-        let mut depth = 0;
-        for operand in inputs {
-            if let Operand::Value(value) = operand
-                && value.0 < LITERALS
-            {
-                depth = depth.max(self.at(*value).made.as_ref()?.depth);
-            }
-        }
-        (cheap && depth < MAX_DEPTH).then(|| Made {
-            op: *op,
-            inputs: inputs.into(),
-            depth: depth + 1,
-        })
+        let values = inputs.iter().filter_map(|operand| match operand {
+            Operand::Value(value) if value.0 < LITERALS => Some(self.at(*value)),
+            Operand::Value(_) | Operand::Scalar(_) => None,
+        });
+        let depth = made_depth(op, values.map(|value| Some(value.made.as_ref()?.depth)))?;
+        Some(Made { op: *op, inputs: inputs.into(), depth })
     }
+}
+
+/// The length of the longest chain of operations that ends in the result of an op, if each member
+/// can make it by itself, from the lengths at its operands; none at those that no member can make.
+pub(in crate::shard) fn made_depth(
+    op: &Op,
+    operands: impl Iterator<Item = Option<u8>>,
+) -> Option<u8> {
+    let is_cheap = match op.spec().class {
+        Class::Pointwise | Class::Source | Class::Move => true,
+        Class::Reduce | Class::Contract | Class::Matrix | Class::Gather => false,
+    };
+    let mut longest = 0;
+    for depth in operands {
+        longest = longest.max(depth?);
+    }
+    (is_cheap && longest < MAX_DEPTH).then_some(longest + 1)
 }
