@@ -11,7 +11,6 @@ use smallvec::{SmallVec, smallvec};
 
 use super::{
     Unsupported,
-    alloc::Registers,
     ir::{Base, Class, Function, Inst, Mem, Op, Reg, Source},
     isa::Vectors,
     lanes::Value,
@@ -165,11 +164,9 @@ fn unroll(nest: &Nest, vectors: Vectors) -> usize {
         _ => 1,
     };
     if nest.folds() {
-        // Each vector waits for its own sum: twice as many hide that, if there are registers.
-        let sums = nest.spec.stores.iter().filter(|store| store.fold.is_some()).count();
-        let registers = Registers::of(vectors).vectors.len() * 3 / 4;
-        let fit = registers / (sums << u32::from(has_pairs));
-        return (nest.extent(vector) / lanes).clamp(1, fit.clamp(most, 2 * most));
+        // Each vector waits for its own sum: twice as many hide that, even where some of the sums
+        // do not lie in registers.
+        return (nest.extent(vector) / lanes).clamp(1, 2 * most);
     }
     match n_vectors {
         0..4 => 1,
