@@ -61,14 +61,15 @@ pub(super) fn decide(
     if Turns::of(request, dropped).0.n > 1 {
         return Ok((None, Vec::new()));
     }
+    let by_all = || Search::new((request, None), (auto, dropped)).decide(request);
     let entries = request.template.tape.entries.len();
     let Some([long, short]) = (entries > MANY).then(|| Short::pair(request)).flatten() else {
-        return Search::new((request, None), (auto, dropped)).decide(request);
+        return by_all();
     };
     let requests = [long.request(request), short.request(request)];
     // Of a very long segment, its length decides how many turns there are.
     if requests.iter().any(|request| Turns::of(request, dropped).0.n > 1) {
-        return Search::new((request, None), (auto, dropped)).decide(request);
+        return by_all();
     }
     let layers = Layers { long: &long, short: &short, shorter: &requests[1] };
     let found = Search::new((&requests[0], Some(&layers)), (auto, dropped)).decide(request);
@@ -92,12 +93,6 @@ impl Layers<'_> {
     /// The plan of fewer layers.
     fn fewer(&self, plan: &Plan) -> Plan {
         plan.of_alike(self.short.originals.iter().map(|value| self.long.stand_ins[*value]))
-    }
-
-    /// What all layers take, if few and fewer take this.
-    fn extended(&self, few: f64, fewer: f64) -> f64 {
-        let (left_out, more) = (self.long.left_out, self.short.left_out - self.long.left_out);
-        few + f64::max(few - fewer, 0.0) * left_out as f64 / more as f64
     }
 }
 
@@ -166,10 +161,9 @@ impl<'a> Search<'a> {
 
     fn seconds_alone(&self, problem: &Problem) -> Result<f64, OpError> {
         let rates = &self.request.rates;
-        let seconds = problem.alone(rates);
-        let Some(layers) = self.layers else { return Ok(seconds) };
-        let fewer = self.walk(layers.shorter)?.note(&problem.whole.mesh)?;
-        Ok(layers.extended(seconds, fewer.alone(rates)))
+        self.of_all_layers(problem.alone(rates), |layers| {
+            Ok(self.walk(layers.shorter)?.note(&problem.whole.mesh)?.alone(rates))
+        })
     }
 
     /// The most bytes of values that a worker by itself has at a time, if plans are weighed.
@@ -177,10 +171,22 @@ impl<'a> Search<'a> {
         if !self.weighs {
             return Ok(None);
         }
-        let peak = self.walk(self.request)?.peak()?;
-        let Some(layers) = self.layers else { return Ok(Some(peak)) };
-        let fewer = self.walk(layers.shorter)?.peak()?;
-        Ok(Some(layers.extended(peak as f64, fewer as f64) as u64))
+        let peak = |request| Ok(self.walk(request)?.peak()? as f64);
+        let peak = self.of_all_layers(peak(self.request)?, |layers| peak(layers.shorter))?;
+        Ok(Some(peak as u64))
+    }
+
+    /// What all layers take, if few take this: so much more for each further layer as few take more
+    /// than fewer.
+    fn of_all_layers(
+        &self,
+        few: f64,
+        fewer: impl FnOnce(&Layers<'a>) -> Result<f64, OpError>,
+    ) -> Result<f64, OpError> {
+        let Some(layers) = self.layers else { return Ok(few) };
+        let (left_out, fewest) = (layers.long.left_out, layers.short.left_out);
+        let more = f64::max(few - fewer(layers)?, 0.0);
+        Ok(few + more * left_out as f64 / (fewest - left_out) as f64)
     }
 
     /// Tries the plans of problems, then with shared updates, then, if none fits into the members'
@@ -287,10 +293,9 @@ impl<'a> Search<'a> {
         plan: &Arc<Plan>,
         find: impl Fn(Sharder<'_>) -> Result<f64, OpError>,
     ) -> Result<f64, OpError> {
-        let few = self.again(self.request, plan, &find)?;
-        let Some(layers) = self.layers else { return Ok(few) };
-        let fewer = self.again(layers.shorter, &Arc::new(layers.fewer(plan)), &find)?;
-        Ok(layers.extended(few, fewer))
+        self.of_all_layers(self.again(self.request, plan, &find)?, |layers| {
+            self.again(layers.shorter, &Arc::new(layers.fewer(plan)), &find)
+        })
     }
 
     /// A walk by a plan when the segment comes again: values from before are where the plan has put

@@ -72,11 +72,7 @@ fn heir(instr: &Instr, ty: &Type, types: &[Type], futures: &[Future]) -> Option<
 
 /// The type of an instruction's result; its operands are used.
 fn instruction(instr: &Instr, types: &[Type], futures: &mut [Future]) -> Result<Type, OpError> {
-    let operand = |operand: &Operand| match operand {
-        Operand::Value(value) => OperandType::Tensor(types[value.0 as usize]),
-        Operand::Scalar(scalar) => OperandType::Scalar(*scalar),
-    };
-    let operands: SmallVec<[OperandType; 3]> = instr.inputs.iter().map(operand).collect();
+    let operands = operand_types(instr, types);
     let ty = infer(&instr.op, &operands)?;
     let linear = factors(&instr.op, &operands, &ty).map_or(Linear::No, |factors| factors.linear);
     for (i, operand) in instr.inputs.iter().enumerate() {
@@ -90,4 +86,13 @@ fn instruction(instr: &Instr, types: &[Type], futures: &mut [Future]) -> Result<
         };
     }
     Ok(ty)
+}
+
+/// What a type rule sees of an instruction's operands, from the types of the values so far.
+pub(super) fn operand_types(instr: &Instr, types: &[Type]) -> SmallVec<[OperandType; 3]> {
+    let operand = |operand: &Operand| match operand {
+        Operand::Value(value) => OperandType::Tensor(types[value.0 as usize]),
+        Operand::Scalar(scalar) => OperandType::Scalar(*scalar),
+    };
+    instr.inputs.iter().map(operand).collect()
 }

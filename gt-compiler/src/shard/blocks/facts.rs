@@ -2,10 +2,10 @@
 //! stands for another.
 
 use gt_ir::op::infer;
-use gt_ir::{Entry, Instr, Operand, OperandType, Type};
-use smallvec::SmallVec;
+use gt_ir::{Entry, Operand, Type};
 
 use crate::shard::Request;
+use crate::shard::future::operand_types;
 use crate::shard::sharder::made_depth;
 
 /// A value's type, and whether each member can make it by itself.
@@ -26,7 +26,7 @@ pub(super) fn facts(request: &Request<'_>) -> Option<Vec<Fact>> {
                 depths.push(None);
             }
             Entry::Instr(instr) => {
-                let ty = result(instr, &types)?;
+                let ty = infer(&instr.op, &operand_types(instr, &types)).ok()?;
                 let operands = instr.inputs.iter().filter_map(|operand| match operand {
                     Operand::Value(value) => Some(depths[value.0 as usize]),
                     Operand::Scalar(_) => None,
@@ -40,13 +40,4 @@ pub(super) fn facts(request: &Request<'_>) -> Option<Vec<Fact>> {
     }
     let fact = |(ty, depth): (Type, Option<u8>)| Fact { ty, is_made: depth.is_some() };
     Some(types.into_iter().zip(depths).map(fact).collect())
-}
-
-fn result(instr: &Instr, types: &[Type]) -> Option<Type> {
-    let operand = |operand: &Operand| match operand {
-        Operand::Value(value) => OperandType::Tensor(types[value.0 as usize]),
-        Operand::Scalar(scalar) => OperandType::Scalar(*scalar),
-    };
-    let operands: SmallVec<[OperandType; 3]> = instr.inputs.iter().map(operand).collect();
-    infer(&instr.op, &operands).ok()
 }

@@ -34,12 +34,13 @@ impl Short {
         let wires = Wires::new(request)?;
         let runs = wires.runs();
         let links = links(&wires, &runs);
-        let times = runs.iter().max_by_key(|run| run.len())?.times;
+        let main = (0..runs.len()).max_by_key(|at| runs[*at].len())?;
+        let times = runs[main].times;
         let entries = wires.entries.len();
         let layers = (ENTRIES * times / entries).max(LAYERS).next_multiple_of(4);
         let short = |left: usize| {
             let n = times.checked_sub(left).filter(|n| *n > 0)?;
-            Short::new(request, &wires, &Spans::new(&runs, &links, n)?, n)
+            Short::new(request, &wires, &Spans::new(&runs, &links, (main, n))?, n)
         };
         let (long, short) = (short(layers)?, short(layers / 2)?);
         (long.template.tape.entries.len() * 2 < entries).then_some([long, short])

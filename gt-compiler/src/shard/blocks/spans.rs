@@ -12,15 +12,11 @@ pub(super) struct Span {
     pub(super) from: usize,
     /// How many; the same for all runs.
     pub(super) n: usize,
-    /// Whether the rounds come in the order of the largest run's, or in the opposite order.
+    /// Whether the rounds come in the order of the main run's, or in the opposite order.
     forwards: bool,
 }
 
 impl Span {
-    fn leaves_out(&self, round: usize) -> bool {
-        (self.from..self.from + self.n).contains(&round)
-    }
-
     /// The round that stands for those that are left out. It is a round of the same layer in all
     /// runs.
     fn stand_in(&self) -> usize {
@@ -40,10 +36,9 @@ pub(super) struct Link {
 }
 
 impl Spans {
-    /// Leaves `n` rounds out of the largest run and of the runs that belong to it; none if one of
+    /// Leaves `n` rounds out of the run `main` and of the runs that belong to it; none if one of
     /// them has too few.
-    pub(super) fn new(runs: &[Run], links: &Links, n: usize) -> Option<Spans> {
-        let main = (0..runs.len()).max_by_key(|at| runs[*at].len())?;
+    pub(super) fn new(runs: &[Run], links: &Links, (main, n): (usize, usize)) -> Option<Spans> {
         let from = runs[main].times.checked_sub(n)? / 2;
         let mut spans = BTreeMap::from([(main, Span { run: runs[main], from, n, forwards: true })]);
         let mut open = vec![main];
@@ -79,8 +74,15 @@ impl Spans {
         self.0[..after].last().filter(|span| entry < span.run.end())
     }
 
+    /// The span that leaves an entry out, and the entry's round.
+    fn without(&self, entry: usize) -> Option<(&Span, usize)> {
+        let span = self.of(entry)?;
+        let round = span.run.round(entry);
+        (span.from..span.from + span.n).contains(&round).then_some((span, round))
+    }
+
     pub(super) fn leave_out(&self, entry: usize) -> bool {
-        self.of(entry).is_some_and(|span| span.leaves_out(span.run.round(entry)))
+        self.without(entry).is_some()
     }
 
     /// Whether an entry is one of a block.
@@ -90,29 +92,19 @@ impl Spans {
 
     /// The entry that stands for an entry: itself, if it is not left out.
     pub(super) fn stand_in(&self, entry: usize) -> usize {
-        match self.of(entry) {
-            Some(span) if span.leaves_out(span.run.round(entry)) => {
-                let moved = (span.stand_in() as isize - span.run.round(entry) as isize)
-                    * span.run.period as isize;
-                entry.wrapping_add_signed(moved)
-            }
-            _ => entry,
-        }
+        let Some((span, round)) = self.without(entry) else { return entry };
+        let moved = (span.stand_in() as isize - round as isize) * span.run.period as isize;
+        entry.wrapping_add_signed(moved)
     }
 
     /// The entry that takes the place of one in a layer beside those that are left out: the layers
     /// on both sides become neighbors. None if the run has no such entry.
     pub(super) fn neighbor(&self, entry: usize) -> Option<usize> {
-        match self.of(entry) {
-            Some(span) if span.leaves_out(span.run.round(entry)) => {
-                let round = span.run.round(entry);
-                let all = span.n * span.run.period;
-                let is_near_first = round - span.from < span.from + span.n - 1 - round;
-                let near = if is_near_first { entry + all } else { entry.checked_sub(all)? };
-                (span.run.first..span.run.end()).contains(&near).then_some(near)
-            }
-            _ => Some(entry),
-        }
+        let Some((span, round)) = self.without(entry) else { return Some(entry) };
+        let all = span.n * span.run.period;
+        let is_near_first = round - span.from < span.from + span.n - 1 - round;
+        let near = if is_near_first { entry + all } else { entry.checked_sub(all)? };
+        (span.run.first..span.run.end()).contains(&near).then_some(near)
     }
 }
 

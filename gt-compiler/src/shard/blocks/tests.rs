@@ -5,10 +5,11 @@ use std::fmt::Write as _;
 
 use gt_ir::op::infer;
 use gt_ir::testing::Source;
-use gt_ir::{Entry, Operand, OperandType, Type};
+use gt_ir::{Entry, Type};
 
 use super::Short;
 use crate::shard::auto::tests::{by_all, with_request};
+use crate::shard::future::operand_types;
 use crate::shard::report::Alternative;
 use crate::shard::{Request, explain};
 
@@ -79,12 +80,7 @@ fn types(request: &Request<'_>) -> Vec<Type> {
         match entry {
             Entry::Input { ty, .. } => types.push(*ty),
             Entry::Instr(instr) => {
-                let operands = instr.inputs.iter().map(|operand| match operand {
-                    Operand::Value(value) => OperandType::Tensor(types[value.0 as usize]),
-                    Operand::Scalar(scalar) => OperandType::Scalar(*scalar),
-                });
-                let operands: Vec<OperandType> = operands.collect();
-                types.push(infer(&instr.op, &operands).unwrap());
+                types.push(infer(&instr.op, &operand_types(instr, &types)).unwrap());
             }
             Entry::Free(_) | Entry::Enter(_) | Entry::Exit(_) | Entry::Output { .. } => {}
         }
@@ -120,6 +116,11 @@ fn a_value_stands_for_values_of_its_type() {
     }
 }
 
+/// The least time of some ways.
+fn best(ways: &[Alternative]) -> f64 {
+    ways.iter().map(|way| way.seconds).fold(f64::INFINITY, f64::min)
+}
+
 #[test]
 fn few_layers_tell_what_all_take() {
     let mut gaps = Vec::new();
@@ -131,9 +132,6 @@ fn few_layers_tell_what_all_take() {
         for members in [2, 4] {
             with_request(&text, members, |request| {
                 let planned = explain(request, None).unwrap();
-                let best = |ways: &[Alternative]| {
-                    ways.iter().map(|way| way.seconds).fold(f64::INFINITY, f64::min)
-                };
                 let (few, all) = (planned.plans, by_all(request));
                 let gap = best(&few) / best(&all) - 1.0;
                 assert!(gap.abs() < 0.06, "{seed} on {members}: {few:?} and {all:?}");
@@ -186,9 +184,6 @@ fn rounds_that_are_not_alike_are_not_taken_for_such() {
         for members in [2, 4] {
             with_request(&text, members, |request| {
                 let found = explain(request, None).unwrap_or_else(|e| panic!("{e}\n{text}"));
-                let best = |ways: &[Alternative]| {
-                    ways.iter().map(|way| way.seconds).fold(f64::INFINITY, f64::min)
-                };
                 let (few, all) = (best(&found.plans), best(&by_all(request)));
                 assert!((few / all - 1.0).abs() < 0.1, "{few} and {all}\n{text}");
             });

@@ -39,7 +39,7 @@ impl Classes {
                 classes.first.push(value);
                 classes.sizes.push(0.0);
             }
-            classes.sizes[class] += problem.times[value];
+            classes.sizes[class] += problem.values[value].times;
             classes.of.push(class);
         }
         classes

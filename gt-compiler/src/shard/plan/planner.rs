@@ -279,7 +279,7 @@ impl<'a> Planner<'a> {
         let mut edges = BTreeMap::new();
         for (value, uses) in self.uses.iter().enumerate() {
             for (user, place) in uses {
-                let times = self.problem.times[*user];
+                let times = self.problem.values[*user].times;
                 let (value, user) = (self.classes.of[value], self.classes.of[*user]);
                 *edges.entry((value, user, *place)).or_default() += times;
             }
@@ -292,7 +292,7 @@ impl<'a> Planner<'a> {
         let mut heirs = BTreeMap::new();
         for (new, before) in &self.problem.heirs {
             let pair = (self.classes.of[*new], self.classes.of[*before]);
-            *heirs.entry(pair).or_default() += self.problem.times[*new];
+            *heirs.entry(pair).or_default() += self.problem.values[*new].times;
         }
         heirs
     }

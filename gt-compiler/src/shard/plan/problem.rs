@@ -23,8 +23,6 @@ pub(in crate::shard) struct Problem {
     /// How many values the walk has named after each value of the segment: an instruction may be
     /// several to the walk.
     pub(super) ends: Vec<usize>,
-    /// How many values of a longer segment each value stands for.
-    pub(super) times: Vec<f64>,
     /// Pairs of a result and the value from before that it replaces.
     pub(super) heirs: Vec<(usize, usize)>,
 }
@@ -36,6 +34,8 @@ pub(super) struct Noted {
     pub(super) source: Source,
     /// Whether the segment leaves it.
     pub(super) kept: bool,
+    /// How many values of a longer segment it stands for.
+    pub(super) times: f64,
 }
 
 #[derive(Clone, Debug)]
@@ -66,8 +66,7 @@ pub(super) struct Instruction {
 impl Problem {
     pub(in crate::shard) fn new(mesh: &std::sync::Arc<Mesh>) -> Problem {
         let whole = Layout::whole(std::sync::Arc::clone(mesh));
-        let (values, heirs) = (Vec::new(), Vec::new());
-        Problem { whole, values, ends: Vec::new(), times: Vec::new(), heirs }
+        Problem { whole, values: Vec::new(), ends: Vec::new(), heirs: Vec::new() }
     }
 
     /// Notes that all values so far are of the segment's values so far.
@@ -79,14 +78,13 @@ impl Problem {
     pub(in crate::shard) fn stand_for(&mut self, times: &[f64]) {
         let mut first = 0;
         for (&end, &times) in self.ends.iter().zip(times) {
-            self.times[first..end].fill(times);
+            self.values[first..end].iter_mut().for_each(|value| value.times = times);
             first = end;
         }
     }
 
     fn push(&mut self, ty: Type, source: Source) {
-        self.values.push(Noted { ty, source, kept: false });
-        self.times.push(1.0);
+        self.values.push(Noted { ty, source, kept: false, times: 1.0 });
     }
 
     /// Notes the next value: one that each member makes.
@@ -196,8 +194,8 @@ impl Problem {
 
     /// The bytes of all values.
     pub(in crate::shard) fn bytes(&self) -> u64 {
-        let bytes = |(value, times): (&Noted, &f64)| value.ty.bytes() as f64 * times;
-        self.values.iter().zip(&self.times).map(bytes).sum::<f64>() as u64
+        let bytes = |value: &Noted| value.ty.bytes() as f64 * value.times;
+        self.values.iter().map(bytes).sum::<f64>() as u64
     }
 
     /// Seconds in which one member computes the segment while the others do nothing. Kernels that
