@@ -278,8 +278,8 @@ impl Encoder<'_> {
             Op::MaskJoin => self.mask_join(inst),
             Op::MaskCount => self.mask_count(inst),
             Op::MaskOf(n) => self.mask_of(inst, n),
-            Op::LoadApart { n, stride, wide } => self.load_apart(inst, n, stride, wide),
-            Op::StoreApart { n, stride, wide } => self.store_apart(inst, n, stride, wide),
+            Op::LoadApart { n, stride, width } => self.load_apart(inst, n, stride, width),
+            Op::StoreApart { n, stride, width } => self.store_apart(inst, n, stride, width),
             Op::LoadFirst(..) => {} // only `ymm` has it
             Op::Constant(value) => self.to(inst, |e, d| e.asm.constant(d, value)),
             Op::LoadPointer => self.load_pointer(inst),

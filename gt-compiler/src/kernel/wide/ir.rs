@@ -111,12 +111,12 @@ pub(super) enum Op {
     LoadApart {
         n: usize,
         stride: i32,
-        wide: bool,
+        width: Width,
     },
     StoreApart {
         n: usize,
         stride: i32,
-        wide: bool,
+        width: Width,
     },
     Scatter {
         wide: bool,

@@ -163,7 +163,8 @@ impl Emitter<'_> {
         }
         if stride != size as i64 {
             if let Some((n, stride)) = self.one_by_one(dtype, stride, mem, rest) {
-                return Ok(self.loading(Op::LoadApart { n, stride, wide }, mem, None));
+                let width = width(dtype);
+                return Ok(self.loading(Op::LoadApart { n, stride, width }, mem, None));
             }
             let (mem, mask) = self.spread(dtype, stride, mem, rest)?;
             return Ok(self.loading(Op::Gather { wide }, mem, Some(mask)));
@@ -207,14 +208,13 @@ impl Emitter<'_> {
         rest: Option<Rest>,
     ) -> Option<(usize, i32)> {
         let n = match rest {
-            None => self.f.vectors.bytes() as usize / dtype.size(),
+            None => self.f.vectors.bytes() as usize / dtype.size().max(4),
             Some(Rest::First(n)) => n,
             Some(Rest::Where(_)) => return None,
         };
         let end = i64::from(mem.disp) + self.to_vector(1, stride);
-        let fits = i32::try_from(end).is_ok() && matches!(dtype.size(), 4 | 8);
         let stride = i32::try_from(stride).ok()?;
-        fits.then_some((n, stride))
+        i32::try_from(end).is_ok().then_some((n, stride))
     }
 
     /// Half of the addresses of a vector's elements `stride` bytes apart.
@@ -340,7 +340,7 @@ impl Emitter<'_> {
             Some(Rest::First(0)) => return Ok(()),
             rest if stride != 0 && stride != dtype.size() as i64 => {
                 if let Some((n, stride)) = self.one_by_one(dtype, stride, mem, rest) {
-                    (Op::StoreApart { n, stride, wide }, mem, None)
+                    (Op::StoreApart { n, stride, width: width(dtype) }, mem, None)
                 } else {
                     let (mem, mask) = self.spread(dtype, stride, mem, rest)?;
                     (Op::Scatter { wide }, mem, Some(mask))

@@ -121,7 +121,12 @@ impl Encoder<'_> {
     }
 
     /// Lanes so many bytes apart, and zeros behind them.
-    pub(super) fn load_apart(&mut self, inst: &Inst, n: usize, stride: i32, wide: bool) {
+    pub(super) fn load_apart(&mut self, inst: &Inst, n: usize, stride: i32, width: Width) {
+        let wide = match width {
+            Width::Byte | Width::Half => return self.load_narrow_apart(inst, n, stride, width),
+            Width::Word => false,
+            Width::Double => true,
+        };
         let (at, n_ymm) = (self.address(inst.mem), 2 * half(wide));
         self.to(inst, |e, d| {
             let lower = if e.is_ymm() { d } else { LEFT };
@@ -161,8 +166,49 @@ impl Encoder<'_> {
         }
     }
 
+    /// Narrow elements so many bytes apart, in lanes.
+    fn load_narrow_apart(&mut self, inst: &Inst, n: usize, stride: i32, width: Width) {
+        let (insert, widens) = match width {
+            Width::Byte => (isa::VPINSRB, isa::VPMOVZXBD),
+            Width::Half | Width::Word | Width::Double => (isa::VPINSRW, isa::VPMOVZXWD),
+        };
+        let (at, upper, n_half) = (self.address(inst.mem), VECTOR[0], in_half(width));
+        for (first, xmm) in [(0, LEFT), (n_half, upper)].into_iter().filter(|(first, _)| *first < n)
+        {
+            self.asm.vex(isa::VPXOR, xmm, xmm, Operand::Register(xmm));
+            for i in first..n.min(first + n_half) {
+                let lane = Operand::Memory(at.moved(stride * i as i32));
+                self.asm.vex_with(insert, xmm, xmm, lane, &[(i - first) as u8]);
+            }
+        }
+        if n > n_half {
+            self.asm.vex_with(isa::VINSERTF128, LEFT, LEFT, Operand::Register(upper), &[1]);
+        }
+        let narrow = Operand::Register(LEFT);
+        self.to(inst, |e, d| e.asm.packed(widens, d, 0, narrow, Modifiers::default()));
+    }
+
+    /// Lanes as narrow elements so many bytes apart.
+    fn store_narrow_apart(&mut self, inst: &Inst, n: usize, stride: i32, width: Width) {
+        let extract = if width == Width::Byte { isa::VPEXTRB } else { isa::VPEXTRW };
+        let (value, at, n_half) = (self.vector(inst, 0), self.address(inst.mem), in_half(width));
+        let narrow = self.narrowed(value, width);
+        for i in 0..n {
+            if i == n_half {
+                self.drop_bytes(narrow, 16);
+            }
+            let lane = Operand::Memory(at.moved(stride * i as i32));
+            self.asm.vex_with(extract, LEFT, 0, lane, &[(i % n_half) as u8]);
+        }
+    }
+
     /// The first lanes to elements so many bytes apart.
-    pub(super) fn store_apart(&mut self, inst: &Inst, n: usize, stride: i32, wide: bool) {
+    pub(super) fn store_apart(&mut self, inst: &Inst, n: usize, stride: i32, width: Width) {
+        let wide = match width {
+            Width::Byte | Width::Half => return self.store_narrow_apart(inst, n, stride, width),
+            Width::Word => false,
+            Width::Double => true,
+        };
         let (value, n_ymm) = (self.vector(inst, 0), 2 * half(wide));
         let at = self.address(inst.mem);
         let lower = self.low(value);
@@ -193,6 +239,11 @@ impl Encoder<'_> {
             }
         }
     }
+}
+
+/// Narrow elements in 128 bits.
+fn in_half(width: Width) -> usize {
+    if width == Width::Byte { 16 } else { 8 }
 }
 
 /// Lanes of half a vector of 256 bits.
