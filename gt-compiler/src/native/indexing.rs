@@ -21,6 +21,7 @@ use super::{
     context::Context,
     number::Number,
     slices::{Cut, cut, parallel_chunks},
+    stream,
 };
 use crate::{error::EngineError, schedule::Routine};
 use add::{Add, Order};
@@ -246,8 +247,13 @@ impl Indexed<'_> {
     /// Copies what is added to, unless the result lies where it lay.
     pub(super) fn copy_base(&self, base: Option<&[u8]>, to: &mut [u8]) {
         let Some(base) = base else { return };
+        let is_large = to.len() >= stream::LEAST;
         parallel_chunks(self.context, to, COPIED, &|i, to| {
-            to.copy_from_slice(&base[i * COPIED..][..to.len()]);
+            let base = &base[i * COPIED..][..to.len()];
+            match is_large {
+                true => stream::copy(base, to),
+                false => to.copy_from_slice(base),
+            }
         });
     }
 
@@ -268,18 +274,17 @@ impl Indexed<'_> {
             None => bytemuck::cast_slice(self.index).into(),
         };
         self.check(&index)?;
-        self.copy_base(base, to);
         let work = Add { of: self, index: &index, src, slices, replaces };
         let (kept, free) = (Order::Kept, Order::Free);
         match self.ty.dtype {
-            DType::F32 => work.typed(to, kept, -0.0, one_by_one(f32::add)),
-            DType::F64 => work.typed(to, kept, -0.0, one_by_one(f64::add)),
-            DType::Bf16 => work.typed(to, kept, bf16::NEG_ZERO, add_bf16),
-            DType::F16 => work.typed(to, kept, f16::NEG_ZERO, one_by_one(f16::add)),
-            DType::I64 => work.typed(to, free, 0, one_by_one(i64::wrapping_add)),
-            DType::I32 => work.typed(to, free, 0, one_by_one(i32::wrapping_add)),
-            DType::U8 => work.typed(to, free, 0, one_by_one(u8::wrapping_add)),
-            DType::Bool => work.typed(to, free, 0, one_by_one(|a: u8, b| a | b)),
+            DType::F32 => work.typed(base, to, kept, -0.0, one_by_one(f32::add)),
+            DType::F64 => work.typed(base, to, kept, -0.0, one_by_one(f64::add)),
+            DType::Bf16 => work.typed(base, to, kept, bf16::NEG_ZERO, add_bf16),
+            DType::F16 => work.typed(base, to, kept, f16::NEG_ZERO, one_by_one(f16::add)),
+            DType::I64 => work.typed(base, to, free, 0, one_by_one(i64::wrapping_add)),
+            DType::I32 => work.typed(base, to, free, 0, one_by_one(i32::wrapping_add)),
+            DType::U8 => work.typed(base, to, free, 0, one_by_one(u8::wrapping_add)),
+            DType::Bool => work.typed(base, to, free, 0, one_by_one(|a: u8, b| a | b)),
         }
         Ok(())
     }

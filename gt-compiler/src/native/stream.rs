@@ -36,6 +36,15 @@ pub(super) unsafe fn past_caches(from: *const u8, len: usize, to: *mut u8) {
     unsafe { std::ptr::copy_nonoverlapping(from, to, len) };
 }
 
+/// Copies a slice without leaving its copy in the caches. Other threads see it once this task is
+/// done.
+pub(super) fn copy(from: &[u8], to: &mut [u8]) {
+    let len = from.len().min(to.len());
+    // SAFETY: both have so many bytes, and `to` is borrowed mutably.
+    unsafe { past_caches(from.as_ptr(), len, to.as_mut_ptr()) };
+    fence();
+}
+
 /// Makes stores past the caches visible to other threads before the task counts as done.
 pub(super) fn fence() {
     #[cfg(target_arch = "x86_64")]

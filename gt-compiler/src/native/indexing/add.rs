@@ -56,27 +56,29 @@ struct Part {
 }
 
 impl Add<'_> {
+    /// Adds to the base, or to what the result holds.
     pub(super) fn typed<T: Pod + Send + Sync>(
         &self,
+        base: Option<&[u8]>,
         to: &mut [u8],
         order: Order,
         nothing: T,
         add: impl Fn(&mut [T], &[T]) + Sync,
     ) {
-        let (src, to): (&[T], &mut [T]) =
-            (bytemuck::cast_slice(self.src), bytemuck::cast_slice_mut(to));
-        if src.is_empty() {
+        if self.src.is_empty() || self.slices {
+            self.of.copy_base(base, to);
+        }
+        if self.src.is_empty() {
             return;
         }
-        if self.replaces {
-            let clear = |to: &mut [T], _: &[T]| to.fill(nothing);
-            match self.slices {
-                true => self.slices(src, to, &clear),
-                false => self.elements(src, to, &clear),
-            }
-        }
+        let (src, to): (&[T], &mut [T]) =
+            (bytemuck::cast_slice(self.src), bytemuck::cast_slice_mut(to));
+        let clear = |to: &mut [T], _: &[T]| to.fill(nothing);
         if !self.slices {
-            return self.elements(src, to, &add);
+            return self.elements(base.map(bytemuck::cast_slice), src, to, &clear, &add);
+        }
+        if self.replaces {
+            self.slices(src, to, &clear);
         }
         match self.n_tables(order, to.len()) {
             Some(n_tables) => self.tables(n_tables, nothing, src, to, &add),
@@ -212,59 +214,103 @@ impl Add<'_> {
         });
     }
 
+    /// Elements that cannot meet are shared by their position in the first dimension, or by their
+    /// column. A task that has positions of the first dimension copies the base there as well, and
+    /// then has it in a cache.
     fn elements<T: Pod + Send + Sync>(
         &self,
+        base: Option<&[T]>,
         src: &[T],
         to: &mut [T],
+        clear: &(impl Fn(&mut [T], &[T]) + Sync),
         add: &(impl Fn(&mut [T], &[T]) + Sync),
     ) {
         let Indexed { ty, axis, step, .. } = self.of;
         let shape = &step.inputs[1].1.shape;
-        let rows = Rows::new(&ty.shape, shape, *axis);
-        let target = Target(to.as_mut_ptr().cast());
-        let lines = |lines: Range<usize>, columns: Range<usize>| {
-            for (row, base) in lines.clone().zip(rows.from(lines.start)) {
-                let first = row * rows.len;
-                if rows.is_along() {
-                    let line = target.address().cast::<T>().wrapping_add(base);
-                    // SAFETY: the line is inside the value. No other task has its outer position,
-                    // or there is one task.
-                    let line =
-                        unsafe { std::slice::from_raw_parts_mut(line, ty.shape.sizes()[*axis]) };
-                    let range = first + columns.start..first + columns.end;
-                    along(line, &self.index[range.clone()], &src[range], add);
-                    continue;
-                }
-                for j in columns.clone() {
-                    let at = rows.at(base, self.index[first + j], j);
-                    let to = target.address().cast::<T>().wrapping_add(at);
-                    // SAFETY: the position has been checked, and no other task has it: its outer
-                    // position or its column is this task's.
-                    let to = unsafe { std::slice::from_mut(&mut *to) };
-                    add(to, std::slice::from_ref(&src[first + j]));
-                }
-            }
-        };
+        let lines = Lines { of: self, rows: Rows::new(&ty.shape, shape, *axis), src };
         let sizes = shape.sizes();
-        let (n_outer, columns) = (sizes[0], rows.len);
+        let (n_outer, columns) = (sizes[0], lines.rows.len);
         let n_lines = self.index.len() / columns;
-        let by_slabs = *axis > 0 && n_outer > 1;
-        let by_columns = axis + 1 < sizes.len();
-        let (n_tasks, each) = match (by_slabs, by_columns) {
-            (true, _) => self.tasks(n_outer, GRAIN.div_ceil(self.index.len() / n_outer)),
-            (false, true) => self.tasks(columns, COLUMNS.max(GRAIN / n_lines)),
-            (false, false) => (1, columns),
+        let (slab, n_slabs) = (ty.shape.strides()[0], ty.shape.sizes()[0]);
+        if *axis > 0 && n_slabs > 1 {
+            let target = Target(to.as_mut_ptr().cast());
+            let per = n_lines / n_outer;
+            let (n_tasks, each) = self.tasks(n_slabs, GRAIN.div_ceil(slab.max(per * columns)));
+            return self.of.context.threads.run(n_tasks, &|task, _| {
+                for slice in task * each..n_slabs.min((task + 1) * each) {
+                    let at = target.address().cast::<T>().wrapping_add(slice * slab);
+                    // SAFETY: no other task has this position of the first dimension.
+                    let to = unsafe { std::slice::from_raw_parts_mut(at, slab) };
+                    if let Some(base) = base {
+                        to.copy_from_slice(&base[slice * slab..][..slab]);
+                    }
+                    let here = slice.min(n_outer) * per..(slice + 1).min(n_outer) * per;
+                    if self.replaces {
+                        // SAFETY: as above; these lines name places there.
+                        unsafe { lines.apply(&target, here.clone(), 0..columns, clear) };
+                    }
+                    // SAFETY: as above.
+                    unsafe { lines.apply(&target, here, 0..columns, add) };
+                }
+            });
+        }
+        self.of.copy_base(base.map(bytemuck::cast_slice), bytemuck::cast_slice_mut(to));
+        let target = Target(to.as_mut_ptr().cast());
+        let (n_tasks, each) = match axis + 1 < sizes.len() {
+            true => self.tasks(columns, COLUMNS.max(GRAIN / n_lines)),
+            false => (1, columns),
         };
         self.of.context.threads.run(n_tasks, &|task, _| {
-            let part = |all: usize| task * each..all.min((task + 1) * each);
-            match by_slabs {
-                true => {
-                    let (per, outer) = (n_lines / n_outer, part(n_outer));
-                    lines(outer.start * per..outer.end * per, 0..columns);
-                }
-                false => lines(0..n_lines, part(columns)),
+            let part = task * each..columns.min((task + 1) * each);
+            if self.replaces {
+                // SAFETY: no other task has these columns, or there is one task.
+                unsafe { lines.apply(&target, 0..n_lines, part.clone(), clear) };
             }
+            // SAFETY: as above.
+            unsafe { lines.apply(&target, 0..n_lines, part, add) };
         });
+    }
+}
+
+/// Lines of the index, and what is added at their positions.
+struct Lines<'a, T> {
+    of: &'a Add<'a>,
+    rows: Rows,
+    src: &'a [T],
+}
+
+impl<T> Lines<'_, T> {
+    /// Adds these columns of these lines.
+    ///
+    /// # Safety
+    /// Positions have been checked, and nobody else has the places that these name in `target`.
+    unsafe fn apply(
+        &self,
+        target: &Target,
+        lines: Range<usize>,
+        columns: Range<usize>,
+        add: &impl Fn(&mut [T], &[T]),
+    ) {
+        let Lines { of: Add { of, index, .. }, rows, src } = self;
+        for (row, base) in lines.clone().zip(rows.from(lines.start)) {
+            let first = row * rows.len;
+            if rows.is_along() {
+                let line = target.address().cast::<T>().wrapping_add(base);
+                // SAFETY: the line is inside the value, and nobody else has its places.
+                let line =
+                    unsafe { std::slice::from_raw_parts_mut(line, of.ty.shape.sizes()[of.axis]) };
+                let range = first + columns.start..first + columns.end;
+                along(line, &index[range.clone()], &src[range], add);
+                continue;
+            }
+            for j in columns.clone() {
+                let at = rows.at(base, index[first + j], j);
+                let to = target.address().cast::<T>().wrapping_add(at);
+                // SAFETY: the position has been checked, and nobody else has it.
+                let to = unsafe { std::slice::from_mut(&mut *to) };
+                add(to, std::slice::from_ref(&src[first + j]));
+            }
+        }
     }
 }
 
