@@ -26,7 +26,7 @@ use gt_compiler::{Compile, Engine, Native, NativeConfig, Report};
 use gt_ir::backend::{Backend, Demand};
 use gt_lang::{DynTensor, Session, ShardConfig, SignalConfig};
 use gt_runtime::choice::{Choice, Devices};
-use gt_runtime::embedded::{System, WORKERS};
+use gt_runtime::embedded::WORKERS;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use measure::{Surroundings, Until};
 use print::Row;
@@ -53,7 +53,7 @@ pub(crate) fn bench(args: &BenchArgs, json: bool) -> Result<()> {
         return list(json);
     }
     if args.served {
-        let system = System::own(&args.compute.wish(), None).map_err(run_error)?;
+        let system = served::system(&args.compute.wish()).map_err(run_error)?;
         return served::serve(|| system.session(), BufReader::new(stdin().lock()), stdout().lock());
     }
     let named = args.works.iter().map(|word| subject(word)).collect::<Result<Vec<_>>>()?;

@@ -9,9 +9,13 @@
 use super::step::Step;
 use super::tape::{Noise, TapeFile};
 use anyhow::{Context, Result, anyhow};
-use gt_ir::backend::Backend;
+use gt_ir::backend::{Backend, RunError};
 use gt_ir::text;
+use gt_runtime::choice::{Choice, Wish};
 use gt_runtime::clock::{self, Time};
+use gt_runtime::embedded::System;
+use gt_runtime::log::Log;
+use gt_runtime::tier::Tiers;
 use serde_json::{Value, json};
 use std::io::{BufRead, Write};
 use std::sync::Arc;
@@ -19,6 +23,16 @@ use std::time::Duration;
 
 /// The least number and the least time of steps before measuring.
 const WARM_UP: (usize, Duration) = (4, Duration::from_millis(20));
+
+/// A system of one worker, which makes results that nobody reads, too: they are the work.
+///
+/// # Errors
+/// As of [`System::own`].
+pub(super) fn system(wish: &Wish) -> std::result::Result<System, RunError> {
+    let mut tiers = Tiers::from_environment()?;
+    tiers.plans.least_unused = usize::MAX;
+    System::chosen(1, Choice::make(wish)?, tiers, Log::from_environment())
+}
 
 /// Answers requests until the input ends.
 pub(super) fn serve(
