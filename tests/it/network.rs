@@ -118,12 +118,24 @@ impl Network {
     /// A server on the first machine, and a worker on each of the `n` machines after it, `w1` on
     /// machine 1.
     pub(crate) fn cluster(&self, n: usize, keys: &Folder) -> Cluster {
-        let words = ["server", "-p", "0", "--host", "10.77.0.2"];
+        self.cluster_with(n, keys, &[], &[])
+    }
+
+    /// As [`cluster`](Network::cluster), with words that all its commands get, and variables of the
+    /// workers.
+    pub(crate) fn cluster_with(
+        &self,
+        n: usize,
+        keys: &Folder,
+        more: &[&str],
+        env: &[(&str, &str)],
+    ) -> Cluster {
+        let words = [&["server", "-p", "0", "--host", "10.77.0.2"], more].concat();
         let server = self.start(0, ("gt-cli", &words), keys, &[]);
         Cluster::of(server, n, |address, k| {
             let listen = format!("10.77.{}.2:0", k + 1);
-            let words = ["worker", "--connect", address, "--listen", &listen];
-            self.start(k + 1, ("gt-cli", &words), keys, &[])
+            let words = [&["worker", "--connect", address, "--listen", &listen], more].concat();
+            self.start(k + 1, ("gt-cli", &words), keys, env)
         })
     }
 

@@ -113,6 +113,23 @@ fn a_gpt_has_the_same_bits_on_machines_with_addresses_of_their_own() {
     }
 }
 
+/// Lanes are not encrypted, so they leave a machine only where nothing else is either.
+#[test]
+#[cfg(all(feature = "torch", target_os = "linux"))]
+fn a_gpt_has_the_same_bits_over_lanes_from_machine_to_machine() {
+    let Some(network) = Network::new(3, Links::Fast) else { return };
+    let folder = folder("machines-lanes");
+    let env = [("GT_ROAD", "gloo"), ("GT_VERBOSE", "1")];
+    let mut cluster = network.cluster_with(2, &folder, &["--insecure"], &env);
+    let here = embedded(&folder, "data_parallel", "2");
+    let run = run(&folder, "data_parallel", ("GT_CONNECT", &*cluster.address), 0);
+    let mut command = network.on(0, GPT);
+    command.envs([("HOME", &*folder.path("")), ("GT_INSECURE", "1")]);
+    assert!(run.finish(run.start_by(command)) == here, "other bits over lanes");
+    let opened = cluster.workers[0].until(" is open");
+    assert!(opened.contains("a lane "), "{opened}");
+}
+
 #[test]
 fn values_pass_through_the_server_where_two_workers_cannot_reach_each_other() {
     let Some(world) = World::new("cut", Links::Fast) else { return };
