@@ -165,7 +165,7 @@ mod tests {
 
     fn work(batch: &[usize], [m, n, k]: [usize; 3], lhs: Matrix, rhs: Matrix) -> MatMul {
         let (batch, out) = (batch.iter().copied().collect(), BufferId(0));
-        MatMul { dtype: DType::F64, batch, m, n, k, lhs, rhs, out, by_library: false }
+        MatMul { dtype: DType::F64, batch, m, n, k, lhs, rhs, out, by: Multiplier::Rows }
     }
 
     /// Which elements (by their addresses over eight) each element of the result is the sum of, as

@@ -13,7 +13,7 @@ use crate::{
     device::Gpu,
     error::EngineError,
     kernel::Access,
-    schedule::{BufferId, MatMul, Matrix},
+    schedule::{BufferId, MatMul, Matrix, Multiplier},
 };
 
 const PRECISION: Precision = Precision { tf32: false, deterministic: true };
@@ -55,7 +55,7 @@ fn square(dtype: DType, n: usize) -> MatMul {
     let access = Access { offset: 0, strides: [n as i64, 1].into_iter().collect() };
     let [lhs, rhs] = [0, 1].map(|i| Matrix { buffer: BufferId(i), access: access.clone() });
     let batch = [].into_iter().collect();
-    MatMul { dtype, batch, m: n, n, k: n, lhs, rhs, out: BufferId(2), by_library: true }
+    MatMul { dtype, batch, m: n, n, k: n, lhs, rhs, out: BufferId(2), by: Multiplier::Library }
 }
 
 fn floats(values: &[f32]) -> Vec<u8> {

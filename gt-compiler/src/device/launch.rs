@@ -18,8 +18,8 @@ use crate::{
     kernel::{Expr, KernelSpec},
     options::Numerics,
     schedule::{
-        BufferId, Group, KernelPiece, KernelStage, MatMul, Piece, ScalarArg, Schedule, Uses,
-        distance_in, group, kernels, together,
+        BufferId, Group, KernelPiece, KernelStage, MatMul, Multiplier, Piece, ScalarArg, Schedule,
+        Uses, distance_in, group, kernels, together,
     },
 };
 
@@ -102,7 +102,7 @@ pub(crate) fn launches(
     let affine = affine::take(schedule, n_inputs, numerics);
     for piece in &mut schedule.pieces {
         if let Piece::MatMul(work) = piece {
-            work.by_library = true;
+            work.by = Multiplier::Library;
         }
     }
     let joiner = Joiner::new(schedule);

@@ -6,9 +6,10 @@
 
 use std::hash::Hasher;
 
+use gt_ir::DType;
 use serde::{Deserialize, Serialize};
 
-use super::{cache::Mixer, context::Products, plan::Plan};
+use super::{cache::Mixer, context::Products, matmul::has_rows, plan::Plan};
 use crate::{error::ArtifactError, kernel::Code, report::Report};
 
 /// The first bytes of an artifact, with the number of the format.
@@ -32,7 +33,8 @@ impl Target {
             let dtypes: Vec<&str> = library.dtypes().iter().map(|dtype| dtype.name()).collect();
             format!(" with {} for {}", library.name(), dtypes.join(" "))
         });
-        let processor = format!("{} {simd}{library}", std::env::consts::ARCH);
+        let pairs = if has_rows(DType::Bf16) { " bf16" } else { "" };
+        let processor = format!("{} {simd}{pairs}{library}", std::env::consts::ARCH);
         Target { build: version.into(), processor, threads }
     }
 }

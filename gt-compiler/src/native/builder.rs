@@ -22,6 +22,7 @@ use super::{
     context::Products,
     kept::is_kept,
     loaded::Loaded,
+    matmul::has_rows,
     plan::Plan,
     store::{self, Store},
 };
@@ -37,7 +38,7 @@ use crate::{
     pipeline::{Optimized, optimize_around},
     program::Program,
     report::Report,
-    schedule::{Piece, Schedule, Updates, schedule},
+    schedule::{Multiplier, Piece, Schedule, Updates, schedule},
 };
 
 /// The compiler of native programs.
@@ -148,7 +149,10 @@ impl Builder {
         options: &Options,
     ) -> Result<Plan, EngineError> {
         // A library may multiply narrow floats as they are.
-        let wide = if self.products.is_none() { widen_products(primitives)? } else { None };
+        let wide = match self.products {
+            None => widen_products(primitives, has_rows)?,
+            Some(_) => None,
+        };
         let primitives = wide.as_ref().unwrap_or(primitives);
         let mut schedule = schedule(primitives, Updates::ByRow)?;
         self.mark(&mut schedule);
@@ -156,12 +160,15 @@ impl Builder {
         assemble(primitives, schedule, donated, self.target.threads, &part)
     }
 
-    /// Leaves the products the library takes to it.
+    /// Decides who computes each product.
     fn mark(&self, schedule: &mut Schedule) {
-        let Some(library) = &self.products else { return };
         for piece in &mut schedule.pieces {
             if let Piece::MatMul(work) = piece {
-                work.by_library = library.takes(work);
+                work.by = match &self.products {
+                    Some(library) if library.takes(work) => Multiplier::Library,
+                    _ if has_rows(work.dtype) => Multiplier::Rows,
+                    _ => Multiplier::Whole,
+                };
             }
         }
     }

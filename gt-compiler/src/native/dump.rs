@@ -15,7 +15,7 @@ use crate::{
     kernel::{self, Access, Compiler, Expr, KernelSpec, Nest},
     meter,
     program::Dump,
-    schedule::{BufferId, Fold, MatMul, Place, Routine, RowUpdate, UpdateKind},
+    schedule::{BufferId, Fold, MatMul, Multiplier, Place, Routine, RowUpdate, UpdateKind},
 };
 
 pub(super) fn dump(
@@ -218,7 +218,7 @@ fn write_chunked(plan: &Plan, c: &Chunked, out: &mut String) -> fmt::Result {
 
 fn write_matmul(plan: &Plan, m: &MatMul, out: &mut String) -> fmt::Result {
     let (to, a, b) = (name(plan, m.out), name(plan, m.lhs.buffer), name(plan, m.rhs.buffer));
-    let how = if m.by_library { " by the library" } else { "" };
+    let how = if m.by == Multiplier::Library { " by the library" } else { "" };
     writeln!(out, "  {to} = {a} * {b} : {} {:?} {}x{}x{}{how}", m.dtype, m.batch, m.m, m.k, m.n)
 }
 

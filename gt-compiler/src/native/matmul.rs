@@ -1,9 +1,9 @@
 //! Matrix products by the `gemm` crate, on strided operands as they lie.
 //!
-//! `f32` and `f64` go straight through; `f16` and `bf16` are widened to `f32` first; integers are
-//! multiplied in `integers`. Work is cut by rows or columns and batches; an
-//! element's sum is formed within one task. Products of `f32` and `f64` are stages of tiles
-//! ([`rows`]), the others jobs of their own ([`run`]).
+//! `f32` and `f64` go straight through. `bf16` is multiplied by the processor's instruction, if it
+//! has one; else it is widened to `f32` first, as `f16` is. Integers are multiplied in `integers`.
+//! Work is cut by rows or columns and batches; an element's sum is formed within one task. Products
+//! of which [`has_rows`] are stages of tiles ([`rows`]), the others jobs of their own ([`run`]).
 #![expect(unsafe_code, reason = "hands raw matrices to the gemm crate")]
 
 use bytemuck::Pod;
@@ -14,13 +14,13 @@ use smallvec::SmallVec;
 use super::{
     context::{Context, Memory, Target},
     integers::{self, Ring},
-    multiply::{Float, Strided, multiply, multiply_vector},
+    multiply::{Multiply, Strided, by_pairs, multiply, multiply_narrow},
     plan::Product,
 };
 use crate::{
     error::EngineError,
     kernel::{Access, Range},
-    schedule::{BufferId, MatMul, Matrix},
+    schedule::{BufferId, MatMul, Matrix, Multiplier},
 };
 
 /// Multiply-adds worth a task of their own.
@@ -41,18 +41,33 @@ struct View {
 /// The addresses and strides are valid for these rows, and nobody else touches these rows of the
 /// result.
 pub(super) unsafe fn rows(product: &Product, args: [u64; 3], rows: Range) {
-    if product.dtype == DType::F64 {
-        // SAFETY: as the caller promises.
-        unsafe { rows_of::<f64>(product, args, rows) }
-    } else {
-        // SAFETY: as the caller promises.
-        unsafe { rows_of::<f32>(product, args, rows) }
+    // SAFETY: as the caller promises.
+    unsafe {
+        match (product.dtype, by_pairs()) {
+            (DType::Bf16, Some(multiply)) => rows_of::<bf16>(product, args, rows, multiply),
+            (DType::F64, _) => rows_of::<f64>(product, args, rows, multiply),
+            _ => rows_of::<f32>(product, args, rows, multiply),
+        }
+    }
+}
+
+/// Whether [`rows`] computes products of a dtype.
+pub(super) fn has_rows(dtype: DType) -> bool {
+    match dtype {
+        DType::F32 | DType::F64 => true,
+        DType::Bf16 => by_pairs().is_some(),
+        DType::F16 | DType::I64 | DType::I32 | DType::U8 | DType::Bool => false,
     }
 }
 
 /// # Safety
 /// As of [`rows`], for elements of `T`.
-unsafe fn rows_of<T: Float>(product: &Product, [a, b, out]: [u64; 3], rows: Range) {
+unsafe fn rows_of<T: Pod>(
+    product: &Product,
+    [a, b, out]: [u64; 3],
+    rows: Range,
+    multiply: Multiply<T, T>,
+) {
     let first = rows.start as i64;
     let at = |address: u64, offset: i64| (address as *mut T).wrapping_offset(offset as isize);
     let strided = |at: *mut T, [row, column]: [i64; 2]| Strided {
@@ -73,7 +88,7 @@ pub(crate) fn run(
     work: &MatMul,
     memory: &Memory<'_>,
 ) -> Result<(), EngineError> {
-    if let Some(library) = context.products.filter(|_| work.by_library) {
+    if let Some(library) = context.products.filter(|_| work.by == Multiplier::Library) {
         let memory = [work.lhs.buffer, work.rhs.buffer, work.out].map(|b| memory.address(b));
         // SAFETY: the plan sized the buffers for the product, and this job is the one that writes
         // its result.
@@ -86,7 +101,10 @@ pub(crate) fn run(
         DType::F32 => floats::<f32, f32>(context, work, lhs, rhs, bytes, multiply),
         DType::F64 => floats::<f64, f64>(context, work, lhs, rhs, bytes, multiply),
         DType::F16 => widened::<f16>(context, work, lhs, rhs, bytes)?,
-        DType::Bf16 => widened::<bf16>(context, work, lhs, rhs, bytes)?,
+        DType::Bf16 => match by_pairs() {
+            Some(multiply) => floats::<bf16, bf16>(context, work, lhs, rhs, bytes, multiply),
+            None => widened::<bf16>(context, work, lhs, rhs, bytes)?,
+        },
         DType::I64 => integers::<i64>(context, work, lhs, rhs, bytes),
         DType::I32 => integers::<i32>(context, work, lhs, rhs, bytes),
         DType::U8 => integers::<u8>(context, work, lhs, rhs, bytes),
@@ -150,10 +168,7 @@ fn cut(context: &Context<'_>, work: &MatMul, f: &(dyn Fn(Part) + Sync)) {
     });
 }
 
-/// One product of operands of `S` into a result of `T`.
-type Multiply<S, T> = unsafe fn([usize; 3], &Strided<S>, &Strided<S>, *mut T, isize);
-
-fn floats<S: Pod + Sync, T: Float + Send + Sync>(
+fn floats<S: Pod + Sync, T: Pod + Send + Sync>(
     context: &Context<'_>,
     work: &MatMul,
     lhs: &[u8],
@@ -202,7 +217,7 @@ impl Half for f16 {
 }
 
 impl Half for bf16 {
-    const BY_VECTOR: Option<Multiply<bf16, f32>> = Some(multiply_vector);
+    const BY_VECTOR: Option<Multiply<bf16, f32>> = Some(multiply_narrow);
     fn widen(from: &[bf16], to: &mut [f32]) {
         from.convert_to_f32_slice(to);
     }

@@ -15,11 +15,16 @@ use super::{Operands, op_of, rebuild};
 /// Moves of an operand that are done after it was widened, at most.
 const MOST: usize = 16;
 
-/// The graph with wide products; `None` where it has no narrow ones.
+/// The graph with wide products in place of the narrow ones that the engine does not have; `None`
+/// if there are none.
 ///
 /// # Errors
 /// Only bugs: a valid expanded graph is widened.
-pub(crate) fn widen_products(graph: &Graph) -> Result<Option<Graph>, OpError> {
+pub(crate) fn widen_products(
+    graph: &Graph,
+    has: impl Fn(DType) -> bool,
+) -> Result<Option<Graph>, OpError> {
+    let is_narrow = |graph: &Graph, id| is_narrow(graph, id) && !has(graph.node(id).ty.dtype);
     if !graph.ids().any(|id| is_narrow(graph, id)) {
         return Ok(None);
     }
@@ -87,7 +92,7 @@ mod tests {
     fn widened_text(text: &str) -> Option<String> {
         let tape = gt_ir::text::parse(text).unwrap().0;
         let graph = gt_ir::graph::segment(&tape, |_| None).unwrap().graph;
-        widen_products(&graph).unwrap().map(|graph| graph.to_string())
+        widen_products(&graph, |_| false).unwrap().map(|graph| graph.to_string())
     }
 
     /// One conversion of each operand, before it is moved, and one of the result.

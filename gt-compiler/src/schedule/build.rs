@@ -13,7 +13,7 @@ use super::{
     fuse::{self, absent, scalar},
     index,
     materialize::{Call, Materialized, Task, Time, is_of_literals},
-    piece::{Attention, Back, BufferId, MatMul, Matrix, Piece, Routine, RowUpdate},
+    piece::{Attention, Back, BufferId, MatMul, Matrix, Multiplier, Piece, Routine, RowUpdate},
     sources::Sources,
     updates::Update,
 };
@@ -65,7 +65,7 @@ fn product(
         lhs: matrix(values, a, time)?,
         rhs: matrix(values, b, time)?,
         out,
-        by_library: false,
+        by: Multiplier::Rows,
     })
 }
 

@@ -41,8 +41,8 @@ pub(crate) use {
     group::{Group, cuts, group, is_whole, iterations},
     memory::{Buffers, FAR, Found, Home, Homes, Layout, Place, Uses, distance_in},
     piece::{
-        BufferId, Fold, KernelPiece, MatMul, Matrix, Piece, Routine, RowUpdate, ScalarArg,
-        UpdateKind, scalar,
+        BufferId, Fold, KernelPiece, MatMul, Matrix, Multiplier, Piece, Routine, RowUpdate,
+        ScalarArg, UpdateKind, scalar,
     },
     sources::Sources,
     updates::Updates,

@@ -77,8 +77,18 @@ pub(crate) struct MatMul {
     pub(crate) lhs: Matrix,
     pub(crate) rhs: Matrix,
     pub(crate) out: BufferId,
-    /// Whether the engine's library computes it.
-    pub(crate) by_library: bool,
+    pub(crate) by: Multiplier,
+}
+
+/// Who computes a product.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Multiplier {
+    /// The engine, some rows at a time where they can be a stage of a tile.
+    Rows,
+    /// The engine, as a step of its own.
+    Whole,
+    /// The engine's library.
+    Library,
 }
 
 /// The rows of partial results of a long reduction, folded in `f64` where they are floats.
@@ -158,8 +168,7 @@ impl MatMul {
     pub(crate) fn is_tiled(&self) -> bool {
         let batched = self.batch.iter().any(|&b| b != 1);
         let packing = !batched && self.n >= 2 * self.m && self.n * self.k >= PACKING;
-        matches!(self.dtype, DType::F32 | DType::F64)
-            && !self.by_library
+        self.by == Multiplier::Rows
             && !packing
             && self.k > 0
             && self.n > 0

@@ -11,7 +11,7 @@ use crate::{
     buffer::Pool,
     error::EngineError,
     native::{Context, Memory, pieces},
-    schedule::{BufferId, Fold, MatMul, Matrix, Routine},
+    schedule::{BufferId, Fold, MatMul, Matrix, Multiplier, Routine},
     threads::Threads,
 };
 
@@ -72,7 +72,7 @@ impl Single {
             lhs: operand(0, &work.lhs),
             rhs: operand(1, &work.rhs),
             out: BufferId(2),
-            by_library: false,
+            by: Multiplier::Whole,
             ..work.clone()
         };
         pieces::product(&self.context(), &work, &Memory::at(&addresses, &sizes))
