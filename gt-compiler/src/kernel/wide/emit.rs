@@ -3,8 +3,8 @@
 //!
 //! The vectorized loop runs in blocks of several vectors and ends with masked vectors. Rows are
 //! summed in as many lanes as they have accumulators, columns in one lane each. Refused: powers of
-//! integers, strided narrow elements, and loops that do not merge in short rows or in a part of a
-//! reduction that is not its last.
+//! integers, strided narrow elements where the number of lanes is known at run time only, and loops
+//! that do not merge in short rows or in a part of a reduction that is not its last.
 
 use gt_ir::DType;
 use smallvec::{SmallVec, smallvec};

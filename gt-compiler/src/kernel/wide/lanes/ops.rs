@@ -31,8 +31,11 @@ impl Function {
         };
         let float = dtype.is_float();
         let v = match op {
-            Unary::Neg if float => self.xor(a, Source::Const(0x8000_0000)),
-            Unary::Abs if float => self.fabs(a),
+            // Narrow floats stay exact.
+            Unary::Neg if float => {
+                return Ok(Value::Lanes(self.xor(a, Source::Const(0x8000_0000))));
+            }
+            Unary::Abs if float => return Ok(Value::Lanes(self.fabs(a))),
             Unary::Neg => self.isub(Source::Const(0), a),
             Unary::Abs => self.make(IABS, &[a]),
             Unary::Sqrt if float => self.make(SQRT, &[a]),
