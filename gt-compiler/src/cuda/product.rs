@@ -155,7 +155,7 @@ mod tests {
     use super::*;
     use crate::{
         kernel::Access,
-        schedule::{BufferId, Matrix},
+        schedule::{BufferId, Matrix, Multiplier},
     };
 
     fn matrix(offset: i64, strides: &[i64]) -> Matrix {

@@ -14,7 +14,7 @@ use smallvec::SmallVec;
 use super::{
     context::{Context, Memory, Target},
     integers::{self, Ring},
-    multiply::{Multiply, Strided, by_pairs, multiply, multiply_narrow},
+    multiply::{Multiply, Strided, by_pairs, multiply, multiply_vector},
     plan::Product,
 };
 use crate::{
@@ -217,7 +217,7 @@ impl Half for f16 {
 }
 
 impl Half for bf16 {
-    const BY_VECTOR: Option<Multiply<bf16, f32>> = Some(multiply_narrow);
+    const BY_VECTOR: Option<Multiply<bf16, f32>> = Some(multiply_vector);
     fn widen(from: &[bf16], to: &mut [f32]) {
         from.convert_to_f32_slice(to);
     }

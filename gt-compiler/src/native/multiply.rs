@@ -144,46 +144,17 @@ pub(super) type Multiply<S, T> = unsafe fn([usize; 3], &Strided<S>, &Strided<S>,
 pub(super) fn by_pairs() -> Option<Multiply<bf16, bf16>> {
     #[cfg(target_arch = "x86_64")]
     if pairs::is_here() {
-        return Some(multiply_pairs);
+        return Some(pairs::multiply);
     }
     None
 }
 
-/// By the instruction, unless an operand is one that it does not know.
-///
-/// # Safety
-/// As of [`multiply`], on a processor that has the instruction.
-#[cfg(target_arch = "x86_64")]
-unsafe fn multiply_pairs(
-    size: [usize; 3],
-    lhs: &Strided<bf16>,
-    rhs: &Strided<bf16>,
-    out: *mut bf16,
-    out_row: isize,
-) {
-    // SAFETY: as the caller promises.
-    if unsafe { pairs::multiply(size, lhs, rhs, out, out_row) } {
-        return;
-    }
-    let [m, n, _] = size;
-    let mut wide = vec![0.0; m * n];
-    // SAFETY: as the caller promises; the result has these rows and columns.
-    unsafe { multiply_narrow(size, lhs, rhs, wide.as_mut_ptr(), n as isize) };
-    for (i, row) in wide.chunks_exact(n).enumerate() {
-        for (j, sum) in row.iter().enumerate() {
-            let to = out.wrapping_offset(i as isize * out_row + j as isize);
-            // SAFETY: the result has this element.
-            unsafe { to.write_unaligned(bf16::from_f32(*sum)) };
-        }
-    }
-}
-
-/// As [`multiply`], of `bf16`, with the bits of [`multiply`] on operands that are widened first. A
-/// matrix and a vector are read as they lie.
+/// As [`multiply`], of a matrix and a vector of `bf16`, which are read as they lie. It has the bits
+/// of [`multiply`] on operands that are widened first.
 ///
 /// # Safety
 /// As of [`multiply`].
-pub(super) unsafe fn multiply_narrow(
+pub(super) unsafe fn multiply_vector(
     size: [usize; 3],
     lhs: &Strided<bf16>,
     rhs: &Strided<bf16>,

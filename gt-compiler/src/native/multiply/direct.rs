@@ -366,7 +366,7 @@ mod tests {
     use gt_ir::testing::Source;
 
     use super::{
-        super::{by_copies, multiply, multiply_narrow},
+        super::{by_copies, multiply, multiply_vector},
         *,
     };
 
@@ -452,7 +452,7 @@ mod tests {
                     Strided { at: narrow[i].as_ptr(), row, column }
                 });
                 // SAFETY: the operands have these rows and columns, and so have the results.
-                unsafe { multiply_narrow([m, n, k], &a, &b, ours.as_mut_ptr(), row) };
+                unsafe { multiply_vector([m, n, k], &a, &b, ours.as_mut_ptr(), row) };
                 let [a, b] = [0, 1].map(|i| {
                     let [row, column] = held[i].strides;
                     Strided { at: wide[i].as_ptr(), row, column }

@@ -2,12 +2,12 @@
 //!
 //! The instruction adds two products to a sum of `f32`, first the one of the upper halves of its
 //! operands, and rounds after each. Operands are packed so that the earlier of two terms is in the
-//! upper half. The sums therefore have the bits of fused multiply-adds of widened operands, one
-//! after the other along the depth, for any cut of the rows, columns and depth. The sum is rounded
-//! to `bf16` once at the end.
+//! upper half, and the depth is cut where [`multiply`](super::multiply) cuts it. The sums therefore
+//! have the bits of widened operands, for any cut of the rows and columns, and are rounded to
+//! `bf16` once at the end.
 //!
-//! The instruction takes numbers below 2^-126 for zeros. Such an operand is found while operands
-//! are read, and the product is then left to others. Sums of that size become zero.
+//! The instruction takes operands below 2^-126 for zeros. They are found while operands are packed;
+//! a block that has some is computed term by term. Sums below 2^-126 become zero in either way.
 //!
 //! Blocks are sized for caches as in Goto and van de Geijn, "Anatomy of High-Performance Matrix
 //! Multiplication" (2008): a panel of the right side stays in the first-level cache while the rows
@@ -20,7 +20,7 @@ mod tests;
 
 use std::{
     arch::x86_64::{
-        _mm512_cvtneps_pbh, _mm512_loadu_ps, _mm512_loadu_si512, _mm512_set1_epi32,
+        _mm512_add_ps, _mm512_cvtneps_pbh, _mm512_loadu_ps, _mm512_loadu_si512, _mm512_set1_epi32,
         _mm512_setzero_ps, _mm512_setzero_si512, _mm512_storeu_ps,
     },
     cell::RefCell,
@@ -34,8 +34,8 @@ use super::Strided;
 
 /// Sums in a vector.
 const LANES: usize = 16;
-/// Terms of a sum in a block.
-const DEPTH: usize = 1024;
+/// Terms of a sum in a block, which are even.
+const DEPTH: usize = super::DEPTH;
 /// Rows and columns of a block.
 const ROWS: usize = 192;
 const COLUMNS: usize = 256;
@@ -54,6 +54,10 @@ struct Scratch {
     lhs: Vec<Pair>,
     rhs: Vec<Pair>,
     sums: Vec<f32>,
+    /// The sums of a part of the depth.
+    part: Vec<f32>,
+    /// Widened terms.
+    wide: Vec<f32>,
 }
 
 thread_local! {
@@ -67,8 +71,7 @@ pub(super) fn is_here() -> bool {
         && is_x86_feature_detected!("avx512vl")
 }
 
-/// `out = lhs * rhs`, where [`is_here`]. If the answer is `false`, the operands have numbers that
-/// the instruction does not know, and the result is undefined.
+/// `out = lhs * rhs`, where [`is_here`].
 ///
 /// # Safety
 /// As of [`multiply`](super::multiply).
@@ -78,7 +81,7 @@ pub(super) unsafe fn multiply(
     rhs: &Strided<bf16>,
     out: *mut bf16,
     out_row: isize,
-) -> bool {
+) {
     let lhs = Lines { at: lhs.at, apart: lhs.row, step: lhs.column, n: m };
     let rhs = Lines { at: rhs.at, apart: rhs.column, step: rhs.row, n };
     let is_narrow = n < FEW && n < m;
@@ -87,9 +90,10 @@ pub(super) unsafe fn multiply(
     let product = Product { lhs, rhs, depth: k, out, strides };
     SCRATCH.with_borrow_mut(|scratch| {
         // SAFETY: as the caller promises, and the processor has the instruction.
-        unsafe { product.run(scratch) }.is_ok()
-    })
+        unsafe { product.run(scratch) }
+    });
 }
+
 /// A product whose vectors go along the columns of its right side.
 struct Product {
     lhs: Lines,
@@ -105,73 +109,124 @@ impl Product {
     /// The processor has the instruction. The lines have `depth` terms, and nobody else touches the
     /// result.
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
-    unsafe fn run(&self, scratch: &mut Scratch) -> Result<(), Tiny> {
-        if self.lhs.n >= LITTLE {
-            for column in (0..self.rhs.n).step_by(COLUMNS) {
-                for row in (0..self.lhs.n).step_by(ROWS) {
-                    // SAFETY: as the caller promises.
-                    unsafe {
-                        match self.rhs.n {
-                            ..=LANES => self.block::<16, 1, LANES>([row, column], scratch),
-                            _ => self.block::<8, 2, 32>([row, column], scratch),
-                        }
-                    }?;
-                }
-            }
-            return Ok(());
-        }
-        let as_they_lie = if self.rhs.apart == 1 { self.rhs.n / LANES * LANES } else { 0 };
-        // SAFETY: as the caller promises.
-        unsafe { self.lines(as_they_lie, scratch) }?;
-        for column in (as_they_lie..self.rhs.n).step_by(COLUMNS) {
+    unsafe fn run(&self, scratch: &mut Scratch) {
+        let is_little = self.lhs.n < LITTLE;
+        let as_they_lie = match is_little && self.rhs.apart == 1 {
+            true => self.rhs.n / LANES * LANES,
+            false => 0,
+        };
+        for column in (0..as_they_lie).step_by(WIDE) {
+            let size = [self.lhs.n, WIDE.min(as_they_lie - column)];
             // SAFETY: as the caller promises.
-            unsafe { self.block::<1, 4, 64>([0, column], scratch) }?;
+            let done = unsafe { self.lines(column, size, scratch) };
+            // SAFETY: as the caller promises.
+            done.unwrap_or_else(|Tiny| unsafe { self.exact([0, column], size, scratch) });
         }
-        Ok(())
+        for column in (as_they_lie..self.rhs.n).step_by(COLUMNS) {
+            for row in (0..self.lhs.n).step_by(ROWS) {
+                let size = [ROWS.min(self.lhs.n - row), COLUMNS.min(self.rhs.n - column)];
+                let at = [row, column];
+                // SAFETY: as the caller promises.
+                let done = unsafe {
+                    match (is_little, self.rhs.n) {
+                        (true, _) => self.block::<1, 4, 64>(at, size, scratch),
+                        (_, ..=LANES) => self.block::<16, 1, LANES>(at, size, scratch),
+                        _ => self.block::<8, 2, 32>(at, size, scratch),
+                    }
+                };
+                // SAFETY: as the caller promises.
+                done.unwrap_or_else(|Tiny| unsafe { self.exact(at, size, scratch) });
+            }
+        }
     }
 
-    /// The first columns of a result of [`LITTLE`] rows. Lines of the right side lie side by side:
-    /// they are used once for each row, so that packing them would cost more.
+    /// So many columns of a result of few rows. Lines of the right side lie side by side: they are
+    /// used once for each row, so that packing them would cost more.
     ///
     /// # Safety
     /// As of [`run`](Product::run). The columns are whole vectors.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
-    unsafe fn lines(&self, columns: usize, scratch: &mut Scratch) -> Result<(), Tiny> {
-        let pairs = self.depth.div_ceil(2);
-        // SAFETY: as the caller promises.
-        unsafe { self.lhs.pack::<1>(self.depth, &mut scratch.lhs) }?;
-        for column in (0..columns).step_by(WIDE) {
-            let width = WIDE.min(columns - column);
-            let rhs = self.rhs.part(column, width, 0);
-            scratch.sums.clear();
-            scratch.sums.resize(self.lhs.n * width, 0.0);
-            let rows = || scratch.lhs.chunks_exact(pairs).zip(0..);
+    unsafe fn lines(
+        &self,
+        column: usize,
+        [rows, width]: [usize; 2],
+        scratch: &mut Scratch,
+    ) -> Result<(), Tiny> {
+        zeros(&mut scratch.sums, rows * width);
+        for term in (0..self.depth).step_by(DEPTH) {
+            let depth = DEPTH.min(self.depth - term);
+            let rhs = self.rhs.part(column, width, term);
+            // SAFETY: as the caller promises.
+            unsafe { self.lhs.part(0, rows, term).pack::<1>(depth, &mut scratch.lhs) }?;
+            zeros(&mut scratch.part, rows * width);
+            let (pairs, whole) = (depth.div_ceil(2), depth / (2 * TOGETHER) * TOGETHER);
             let mut tiny = false;
-            let whole = self.depth / (2 * TOGETHER) * TOGETHER;
             for p in (0..whole).step_by(TOGETHER) {
-                for (x, row) in rows() {
-                    let sums = &mut scratch.sums[row * width..][..width];
+                for (x, sums) in
+                    scratch.lhs.chunks_exact(pairs).zip(scratch.part.chunks_exact_mut(width))
+                {
                     // SAFETY: as the caller promises.
-                    tiny |= unsafe { rhs.add_to::<TOGETHER>(x, p, self.depth, sums) };
+                    tiny |= unsafe { rhs.add_to::<TOGETHER>(x, p, depth, sums) };
                 }
             }
             for p in whole..pairs {
-                for (x, row) in rows() {
-                    let sums = &mut scratch.sums[row * width..][..width];
+                for (x, sums) in
+                    scratch.lhs.chunks_exact(pairs).zip(scratch.part.chunks_exact_mut(width))
+                {
                     // SAFETY: as the caller promises.
-                    tiny |= unsafe { rhs.add_to::<1>(x, p, self.depth, sums) };
+                    tiny |= unsafe { rhs.add_to::<1>(x, p, depth, sums) };
                 }
             }
             if tiny {
                 return Err(Tiny);
             }
-            for (row, sums) in scratch.sums.chunks_exact(width).enumerate() {
-                // SAFETY: the result has this row and these columns.
-                unsafe { self.put(row, column, sums.as_chunks().0, width) };
+            for (sum, part) in scratch.sums.iter_mut().zip(&scratch.part) {
+                *sum += part;
             }
         }
+        // SAFETY: the result has these rows and columns.
+        unsafe { self.put([0, column], [rows, width], (&scratch.sums, width)) };
         Ok(())
+    }
+
+    /// A part of the result, term by term in `f32`. Numbers below 2^-126 count; sums of that size
+    /// are zeros, as the instruction has them.
+    ///
+    /// # Safety
+    /// As of [`run`](Product::run).
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
+    unsafe fn exact(&self, [row, column]: [usize; 2], size: [usize; 2], scratch: &mut Scratch) {
+        let [rows, columns] = size;
+        let width = columns.next_multiple_of(LANES);
+        zeros(&mut scratch.sums, rows * width);
+        for term in (0..self.depth).step_by(DEPTH) {
+            let depth = DEPTH.min(self.depth - term);
+            let (lhs, rhs) = (self.lhs.part(row, rows, term), self.rhs.part(column, columns, term));
+            zeros(&mut scratch.wide, depth * width);
+            for (p, line) in scratch.wide.chunks_exact_mut(width).enumerate() {
+                for (j, y) in line[..columns].iter_mut().enumerate() {
+                    // SAFETY: the line has this term.
+                    *y = unsafe { rhs.widened(j, p) };
+                }
+            }
+            for (i, sums) in scratch.sums.chunks_exact_mut(width).enumerate() {
+                zeros(&mut scratch.part, width);
+                for (p, line) in scratch.wide.chunks_exact(width).enumerate() {
+                    // SAFETY: the line has this term.
+                    let x = unsafe { lhs.widened(i, p) };
+                    for (sum, y) in scratch.part.iter_mut().zip(line) {
+                        let next = x.mul_add(*y, *sum);
+                        *sum = if next.abs() < f32::MIN_POSITIVE { 0.0 } else { next };
+                    }
+                }
+                for (sum, part) in sums.iter_mut().zip(&scratch.part) {
+                    *sum += part;
+                }
+            }
+        }
+        // SAFETY: the result has these rows and columns.
+        unsafe { self.put([row, column], size, (&scratch.sums, width)) };
     }
 
     /// The block of the result from a row and a column on, in tiles of `R` rows and `V` vectors,
@@ -184,19 +239,18 @@ impl Product {
     unsafe fn block<const R: usize, const V: usize, const W: usize>(
         &self,
         [row, column]: [usize; 2],
+        [rows, columns]: [usize; 2],
         scratch: &mut Scratch,
     ) -> Result<(), Tiny> {
         const { assert!(W == V * LANES) };
-        let (rows, columns) = (ROWS.min(self.lhs.n - row), COLUMNS.min(self.rhs.n - column));
         let width = columns.next_multiple_of(W);
-        scratch.sums.clear();
-        scratch.sums.resize(rows.next_multiple_of(R) * width, 0.0);
+        zeros(&mut scratch.sums, rows.next_multiple_of(R) * width);
         for term in (0..self.depth).step_by(DEPTH) {
             let depth = DEPTH.min(self.depth - term);
             // SAFETY: as the caller promises.
             unsafe {
-                self.lhs.part(row, ROWS, term).pack::<R>(depth, &mut scratch.lhs)?;
-                self.rhs.part(column, COLUMNS, term).pack::<W>(depth, &mut scratch.rhs)?;
+                self.lhs.part(row, rows, term).pack::<R>(depth, &mut scratch.lhs)?;
+                self.rhs.part(column, columns, term).pack::<W>(depth, &mut scratch.rhs)?;
             }
             let pairs = depth.div_ceil(2);
             for (j, rhs) in scratch.rhs.chunks_exact(pairs * W).enumerate() {
@@ -206,32 +260,46 @@ impl Product {
                 }
             }
         }
-        for (i, sums) in scratch.sums.chunks_exact(width).take(rows).enumerate() {
-            // SAFETY: the result has this row and these columns.
-            unsafe { self.put(row + i, column, sums.as_chunks().0, columns) };
-        }
+        // SAFETY: the result has these rows and columns.
+        unsafe { self.put([row, column], [rows, columns], (&scratch.sums, width)) };
         Ok(())
     }
 
+    /// Rounds so many rows and columns of sums, whose rows are `width` apart and filled up to whole
+    /// vectors.
+    ///
     /// # Safety
-    /// The result has a row with so many columns from there on.
+    /// The result has these rows and columns from there on, and nobody else touches them.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
-    unsafe fn put(&self, row: usize, column: usize, sums: &[[f32; LANES]], columns: usize) {
+    unsafe fn put(
+        &self,
+        [row, column]: [usize; 2],
+        [rows, columns]: [usize; 2],
+        (sums, width): (&[f32], usize),
+    ) {
         let [apart, step] = self.strides;
-        let at = self.out.wrapping_offset(row as isize * apart + column as isize * step);
-        for (j, sums) in (0..columns).step_by(LANES).zip(sums) {
-            // SAFETY: the vector is read from an array of its size, and `__m256bh` is any 16
-            // numbers of `bf16`.
-            let rounded: [bf16; LANES] =
-                unsafe { transmute(_mm512_cvtneps_pbh(_mm512_loadu_ps(sums.as_ptr()))) };
-            let at = at.wrapping_offset(j as isize * step);
-            for (i, x) in rounded[..LANES.min(columns - j)].iter().enumerate() {
-                // SAFETY: the result has this place, and nobody else touches it.
-                unsafe { at.wrapping_offset(i as isize * step).write_unaligned(*x) };
+        for (i, sums) in sums.chunks_exact(width).take(rows).enumerate() {
+            let line = (row + i) as isize * apart + column as isize * step;
+            for (j, sums) in (0..columns).step_by(LANES).zip(sums.as_chunks::<LANES>().0) {
+                // SAFETY: the vector is read from an array of its size, and `__m256bh` is any 16
+                // numbers of `bf16`.
+                let rounded: [bf16; LANES] =
+                    unsafe { transmute(_mm512_cvtneps_pbh(_mm512_loadu_ps(sums.as_ptr()))) };
+                for (i, x) in rounded[..LANES.min(columns - j)].iter().enumerate() {
+                    let to = self.out.wrapping_offset(line + (j + i) as isize * step);
+                    // SAFETY: the result has this place, and nobody else touches it.
+                    unsafe { to.write_unaligned(*x) };
+                }
             }
         }
     }
+}
+
+/// So many zeros.
+fn zeros(sums: &mut Vec<f32>, n: usize) {
+    sums.clear();
+    sums.resize(n, 0.0);
 }
 
 /// Adds the products of a panel of each side to `R` rows of `V` vectors of sums.
@@ -244,14 +312,7 @@ fn add_tile<const R: usize, const V: usize, const W: usize>(
     width: usize,
 ) {
     assert!(sums.len() >= (R - 1) * width + W, "the tile is a part of the block");
-    let at = |row: usize, vector: usize| row * width + vector * LANES;
     let mut tile = [[_mm512_setzero_ps(); V]; R];
-    for (r, row) in tile.iter_mut().enumerate() {
-        for (v, vector) in row.iter_mut().enumerate() {
-            // SAFETY: the tile ends within the sums.
-            *vector = unsafe { _mm512_loadu_ps(sums.as_ptr().add(at(r, v))) };
-        }
-    }
     for (x, line) in lhs.as_chunks::<R>().0.iter().zip(rhs.as_chunks::<W>().0) {
         let mut y = [_mm512_setzero_si512(); V];
         for (v, y) in y.iter_mut().enumerate() {
@@ -265,10 +326,12 @@ fn add_tile<const R: usize, const V: usize, const W: usize>(
             }
         }
     }
-    for (r, row) in tile.iter().enumerate() {
-        for (v, vector) in row.iter().enumerate() {
-            // SAFETY: the tile ends within the sums.
-            unsafe { _mm512_storeu_ps(sums.as_mut_ptr().add(at(r, v)), *vector) };
+    for (row, sums) in tile.iter().zip(sums.chunks_mut(width)) {
+        for (part, sums) in row.iter().zip(sums.as_chunks_mut::<LANES>().0) {
+            // SAFETY: the array has the size of the vector.
+            let sum = _mm512_add_ps(unsafe { _mm512_loadu_ps(sums.as_ptr()) }, *part);
+            // SAFETY: as above.
+            unsafe { _mm512_storeu_ps(sums.as_mut_ptr(), sum) };
         }
     }
 }

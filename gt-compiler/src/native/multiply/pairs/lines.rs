@@ -61,6 +61,16 @@ impl Lines {
         unsafe { self.term(line, term).cast::<u16>().read_unaligned() }.into()
     }
 
+    /// A term in `f32`.
+    ///
+    /// # Safety
+    /// The term exists.
+    #[inline(always)]
+    pub(super) unsafe fn widened(&self, line: usize, term: usize) -> f32 {
+        // SAFETY: as the caller promises.
+        f32::from_bits(unsafe { self.bits(line, term) } << 16)
+    }
+
     /// Panels of `W` lines one after the other. A panel has `W` first pairs, then `W` second ones.
     /// Lines and terms that do not exist are zeros.
     ///
