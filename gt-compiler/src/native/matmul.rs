@@ -41,13 +41,13 @@ struct View {
 /// The addresses and strides are valid for these rows, and nobody else touches these rows of the
 /// result.
 pub(super) unsafe fn rows(product: &Product, args: [u64; 3], rows: Range) {
-    // SAFETY: as the caller promises.
-    unsafe {
-        match (product.dtype, by_pairs()) {
-            (DType::Bf16, Some(multiply)) => rows_of::<bf16>(product, args, rows, multiply),
-            (DType::F64, _) => rows_of::<f64>(product, args, rows, multiply),
-            _ => rows_of::<f32>(product, args, rows, multiply),
-        }
+    match (product.dtype, by_pairs()) {
+        // SAFETY: as the caller promises.
+        (DType::Bf16, Some(by_pairs)) => unsafe { rows_of(product, args, rows, by_pairs) },
+        // SAFETY: as the caller promises.
+        (DType::F64, _) => unsafe { rows_of::<f64>(product, args, rows, multiply) },
+        // SAFETY: as the caller promises.
+        _ => unsafe { rows_of::<f32>(product, args, rows, multiply) },
     }
 }
 

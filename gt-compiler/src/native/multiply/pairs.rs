@@ -126,13 +126,13 @@ impl Product {
             for row in (0..self.lhs.n).step_by(ROWS) {
                 let size = [ROWS.min(self.lhs.n - row), COLUMNS.min(self.rhs.n - column)];
                 let at = [row, column];
-                // SAFETY: as the caller promises.
-                let done = unsafe {
-                    match (is_little, self.rhs.n) {
-                        (true, _) => self.block::<1, 4, 64>(at, size, scratch),
-                        (_, ..=LANES) => self.block::<16, 1, LANES>(at, size, scratch),
-                        _ => self.block::<8, 2, 32>(at, size, scratch),
-                    }
+                let done = match (is_little, self.rhs.n) {
+                    // SAFETY: as the caller promises.
+                    (true, _) => unsafe { self.block::<1, 4, 64>(at, size, scratch) },
+                    // SAFETY: as the caller promises.
+                    (_, ..=LANES) => unsafe { self.block::<16, 1, LANES>(at, size, scratch) },
+                    // SAFETY: as the caller promises.
+                    _ => unsafe { self.block::<8, 2, 32>(at, size, scratch) },
                 };
                 // SAFETY: as the caller promises.
                 done.unwrap_or_else(|Tiny| unsafe { self.exact(at, size, scratch) });
@@ -247,11 +247,12 @@ impl Product {
         zeros(&mut scratch.sums, rows.next_multiple_of(R) * width);
         for term in (0..self.depth).step_by(DEPTH) {
             let depth = DEPTH.min(self.depth - term);
+            let lhs = self.lhs.part(row, rows, term);
+            let rhs = self.rhs.part(column, columns, term);
             // SAFETY: as the caller promises.
-            unsafe {
-                self.lhs.part(row, rows, term).pack::<R>(depth, &mut scratch.lhs)?;
-                self.rhs.part(column, columns, term).pack::<W>(depth, &mut scratch.rhs)?;
-            }
+            unsafe { lhs.pack::<R>(depth, &mut scratch.lhs) }?;
+            // SAFETY: as the caller promises.
+            unsafe { rhs.pack::<W>(depth, &mut scratch.rhs) }?;
             let pairs = depth.div_ceil(2);
             for (j, rhs) in scratch.rhs.chunks_exact(pairs * W).enumerate() {
                 for (i, lhs) in scratch.lhs.chunks_exact(pairs * R).enumerate() {
@@ -282,10 +283,11 @@ impl Product {
         for (i, sums) in sums.chunks_exact(width).take(rows).enumerate() {
             let line = (row + i) as isize * apart + column as isize * step;
             for (j, sums) in (0..columns).step_by(LANES).zip(sums.as_chunks::<LANES>().0) {
-                // SAFETY: the vector is read from an array of its size, and `__m256bh` is any 16
-                // numbers of `bf16`.
-                let rounded: [bf16; LANES] =
-                    unsafe { transmute(_mm512_cvtneps_pbh(_mm512_loadu_ps(sums.as_ptr()))) };
+                // SAFETY: the array has the size of the vector.
+                let sums = unsafe { _mm512_loadu_ps(sums.as_ptr()) };
+                let rounded = _mm512_cvtneps_pbh(sums);
+                // SAFETY: the vector is 16 numbers of `bf16`.
+                let rounded: [bf16; LANES] = unsafe { transmute(rounded) };
                 for (i, x) in rounded[..LANES.min(columns - j)].iter().enumerate() {
                     let to = self.out.wrapping_offset(line + (j + i) as isize * step);
                     // SAFETY: the result has this place, and nobody else touches it.
@@ -315,9 +317,9 @@ fn add_tile<const R: usize, const V: usize, const W: usize>(
     let mut tile = [[_mm512_setzero_ps(); V]; R];
     for (x, line) in lhs.as_chunks::<R>().0.iter().zip(rhs.as_chunks::<W>().0) {
         let mut y = [_mm512_setzero_si512(); V];
-        for (v, y) in y.iter_mut().enumerate() {
-            // SAFETY: the panel has these pairs.
-            *y = unsafe { _mm512_loadu_si512(line.as_ptr().add(v * LANES).cast()) };
+        for (y, pairs) in y.iter_mut().zip(line.as_chunks::<LANES>().0) {
+            // SAFETY: the array has the size of the vector.
+            *y = unsafe { _mm512_loadu_si512(pairs.as_ptr().cast()) };
         }
         for (row, x) in tile.iter_mut().zip(x) {
             let x = _mm512_set1_epi32(x.cast_signed());

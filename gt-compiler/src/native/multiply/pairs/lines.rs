@@ -195,7 +195,7 @@ impl Lines {
         for (line, sums) in (0..).step_by(LANES).zip(sums.as_chunks_mut::<LANES>().0) {
             // SAFETY: the array has the size of the vector.
             let mut sum = unsafe { _mm512_loadu_ps(sums.as_ptr()) };
-            for p in p..p + N {
+            for (p, x) in (p..).zip(&x[p..p + N]) {
                 // SAFETY: the lines have this term.
                 let earlier = unsafe { _mm256_loadu_si256(self.term(line, 2 * p).cast()) };
                 let later = match 2 * p + 1 < depth {
@@ -205,7 +205,7 @@ impl Lines {
                 };
                 let earlier = _mm512_slli_epi32::<16>(_mm512_cvtepu16_epi32(earlier));
                 let y = _mm512_or_si512(earlier, _mm512_cvtepu16_epi32(later));
-                sum = add(sum, _mm512_set1_epi32(x[p].cast_signed()), y);
+                sum = add(sum, _mm512_set1_epi32(x.cast_signed()), y);
                 let sizes = _mm512_and_si512(y, _mm512_set1_epi16(0x7FFF));
                 let less_one = _mm512_sub_epi16(sizes, _mm512_set1_epi16(1));
                 tiny |= _mm512_cmplt_epu16_mask(less_one, _mm512_set1_epi16(LARGEST_TINY));
