@@ -288,6 +288,13 @@ impl Product {
                 let rounded = _mm512_cvtneps_pbh(sums);
                 // SAFETY: the vector is 16 numbers of `bf16`.
                 let rounded: [bf16; LANES] = unsafe { transmute(rounded) };
+                if step == 1 && columns - j >= LANES {
+                    let to = self.out.wrapping_offset(line + j as isize);
+                    // SAFETY: the result has these places, side by side, and nobody else touches
+                    // them.
+                    unsafe { to.cast::<[bf16; LANES]>().write_unaligned(rounded) };
+                    continue;
+                }
                 for (i, x) in rounded[..LANES.min(columns - j)].iter().enumerate() {
                     let to = self.out.wrapping_offset(line + (j + i) as isize * step);
                     // SAFETY: the result has this place, and nobody else touches it.
