@@ -137,6 +137,17 @@ unsafe fn in_parts<S: Source<T>, T: Float>(
     }
 }
 
+/// Strides of a matrix that lies row after row, column after column, or with gaps in its rows.
+#[cfg(test)]
+fn any_strides([rows, columns]: [usize; 2], source: &mut gt_ir::testing::Source<'_>) -> [usize; 2] {
+    let apart = source.below(3);
+    match source.below(3) {
+        0 => [columns + apart, 1],
+        1 => [1, rows + apart],
+        _ => [2 * columns + apart, 2],
+    }
+}
+
 /// One product of operands of `S` into a result of `T`.
 pub(super) type Multiply<S, T> = unsafe fn([usize; 3], &Strided<S>, &Strided<S>, *mut T, isize);
 

@@ -366,7 +366,7 @@ mod tests {
     use gt_ir::testing::Source;
 
     use super::{
-        super::{by_copies, multiply, multiply_vector},
+        super::{any_strides, by_copies, multiply, multiply_vector},
         *,
     };
 
@@ -378,12 +378,7 @@ mod tests {
 
     impl Held {
         fn random([rows, columns]: [usize; 2], source: &mut Source<'_>) -> Held {
-            let apart = source.below(3);
-            let strides = match source.below(3) {
-                0 => [columns + apart, 1],
-                1 => [1, rows + apart],
-                _ => [2 * columns + apart, 2],
-            };
+            let strides = any_strides([rows, columns], source);
             let n = rows * strides[0] + columns * strides[1];
             let special = [0.0, -0.0, f32::INFINITY, f32::NAN, 1e-40, 3e38];
             let mut number = |_| match source.below(12) {

@@ -30,12 +30,10 @@ use std::{
 use half::bf16;
 use lines::{Lines, Pair, Tiny, add};
 
-use super::Strided;
+use super::{DEPTH, Strided};
 
 /// Sums in a vector.
 const LANES: usize = 16;
-/// Terms of a sum in a block, which are even.
-const DEPTH: usize = super::DEPTH;
 /// Rows and columns of a block.
 const ROWS: usize = 192;
 const COLUMNS: usize = 256;

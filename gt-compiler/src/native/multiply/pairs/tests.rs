@@ -3,7 +3,7 @@
 
 use gt_ir::testing::Source;
 
-use super::*;
+use super::{super::any_strides, *};
 
 /// Memory of a matrix, and the strides by which it lies there.
 struct Held {
@@ -13,12 +13,7 @@ struct Held {
 
 impl Held {
     fn random([rows, columns]: [usize; 2], kind: usize, source: &mut Source<'_>) -> Held {
-        let apart = source.below(3);
-        let strides = match source.below(3) {
-            0 => [columns + apart, 1],
-            1 => [1, rows + apart],
-            _ => [2 * columns + apart, 2],
-        };
+        let strides = any_strides([rows, columns], source);
         let n = rows * strides[0] + columns * strides[1];
         let special = [0.0, -0.0, f32::INFINITY, f32::NAN, 1e18, 3e38];
         let number = |_| match (source.below(400), kind) {
