@@ -370,6 +370,14 @@ unary {
     "tanh"        = Tanh,        ty::float,      Rule(g::tanh) => Weight(16);
     /// Gauss's error function of x.
     "erf"         = Erf,         ty::float,      Rule(g::erf) => Weight(16);
+    /// The largest integer that is not above x. Infinities and NaN stay as they are.
+    "floor"       = Floor,       ty::arithmetic, Zero;
+    /// The smallest integer that is not below x. Infinities and NaN stay as they are.
+    "ceil"        = Ceil,        ty::arithmetic, Zero;
+    /// x without its fraction. Infinities and NaN stay as they are.
+    "trunc"       = Trunc,       ty::arithmetic, Zero;
+    /// The integer nearest to x, and the even one of two. Infinities and NaN stay as they are.
+    "round"       = Round,       ty::arithmetic, Zero;
     /// Whether x is zero.
     "logical_not" = LogicalNot,  ty::compare,    Zero;
 }
@@ -559,14 +567,6 @@ derived {
 
     /// -1, 0 or 1, by the sign of x. NaN gives 0.
     "sign"        = Sign,        Pointwise, Exactly(1), ty::arithmetic, Zero,             Derived(activation::sign);
-    /// The largest integer that is not above x. Infinities and NaN stay as they are.
-    "floor"       = Floor,       Pointwise, Exactly(1), ty::arithmetic, Zero,             Derived(elementary::floor);
-    /// The smallest integer that is not below x. Infinities and NaN stay as they are.
-    "ceil"        = Ceil,        Pointwise, Exactly(1), ty::arithmetic, Zero,             Derived(elementary::ceil);
-    /// x without its fraction. Infinities and NaN stay as they are.
-    "trunc"       = Trunc,       Pointwise, Exactly(1), ty::arithmetic, Zero,             Derived(elementary::trunc);
-    /// The integer nearest to x, and the even one of two. Infinities and NaN stay as they are.
-    "round"       = Round,       Pointwise, Exactly(1), ty::arithmetic, Zero,             Derived(elementary::round);
     /// The remainder `x - floor(x / y) * y`. It has the sign of y, and is at most as large as y in
     /// absolute value. Where y is 0, the result is that of `fmod`.
     "remainder"   = Remainder,   Pointwise, Exactly(2), ty::arithmetic, Rule(elementary::remainder_grad), Derived(elementary::remainder);

@@ -11,6 +11,10 @@ pub(super) struct Host {
     cos: extern "C" fn(f64) -> f64,
     tanh: extern "C" fn(f64) -> f64,
     erf: extern "C" fn(f64) -> f64,
+    floor: extern "C" fn(f64) -> f64,
+    ceil: extern "C" fn(f64) -> f64,
+    trunc: extern "C" fn(f64) -> f64,
+    round: extern "C" fn(f64) -> f64,
     sin_f32: extern "C" fn(f32) -> f32,
     cos_f32: extern "C" fn(f32) -> f32,
     pow_f32: extern "C" fn(f32, f32) -> f32,
@@ -31,6 +35,10 @@ pub(super) static HOST: Host = Host {
     cos,
     tanh,
     erf,
+    floor,
+    ceil,
+    trunc,
+    round,
     sin_f32,
     cos_f32,
     pow_f32,
@@ -53,6 +61,10 @@ pub(super) enum Function {
     Cos,
     Tanh,
     Erf,
+    Floor,
+    Ceil,
+    Trunc,
+    Round,
     SinF32,
     CosF32,
     PowF32,
@@ -92,6 +104,18 @@ extern "C" fn tanh(x: f64) -> f64 {
 }
 extern "C" fn erf(x: f64) -> f64 {
     libm::erf(x)
+}
+extern "C" fn floor(x: f64) -> f64 {
+    x.floor()
+}
+extern "C" fn ceil(x: f64) -> f64 {
+    x.ceil()
+}
+extern "C" fn trunc(x: f64) -> f64 {
+    x.trunc()
+}
+extern "C" fn round(x: f64) -> f64 {
+    x.round_ties_even()
 }
 extern "C" fn sin_f32(x: f32) -> f32 {
     x.sin()

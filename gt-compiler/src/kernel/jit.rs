@@ -133,7 +133,8 @@ impl Compiler {
             .map_err(codegen)?
             .finish(settings::Flags::new(flags))
             .map_err(codegen)?;
-        let target = Target { fma: has_fma(), call_conv: isa.default_call_conv(), host: None };
+        let call_conv = isa.default_call_conv();
+        let target = Target { fma: has_fma(), rounds: has_rounding(), call_conv, host: None };
         Ok(Compiler {
             isa,
             target,
@@ -258,5 +259,15 @@ fn has_fma() -> bool {
 
 #[cfg(not(target_arch = "x86_64"))]
 fn has_fma() -> bool {
+    true
+}
+
+#[cfg(target_arch = "x86_64")]
+fn has_rounding() -> bool {
+    std::arch::is_x86_feature_detected!("sse4.1")
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn has_rounding() -> bool {
     true
 }

@@ -30,6 +30,8 @@ pub(super) const MEMORY: MemFlagsData = MemFlagsData::new().with_notrap();
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Target {
     pub(super) fma: bool,
+    /// Whether the processor rounds floats to integers in one instruction.
+    pub(super) rounds: bool,
     pub(super) call_conv: CallConv,
     /// The place where the code being written finds the host's functions.
     pub(super) host: Option<Value>,

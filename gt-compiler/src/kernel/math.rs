@@ -127,6 +127,10 @@ impl Lanes<'_, '_> {
             Unary::Neg => self.b.ins().ineg(a),
             Unary::Abs => self.b.ins().iabs(a),
             Unary::Sqrt if float => self.b.ins().sqrt(a),
+            // Integers are whole already, and rounded narrow floats are narrow floats.
+            Unary::Floor | Unary::Ceil | Unary::Trunc | Unary::Round => {
+                return if float { self.rounded(op, dtype, a) } else { Some(a) };
+            }
             Unary::Exp
             | Unary::Exp2
             | Unary::Log
@@ -154,6 +158,28 @@ impl Lanes<'_, '_> {
         Some(self.normalize(dtype, v))
     }
 
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the others do not round to integers")]
+    fn rounded(&mut self, op: Unary, dtype: DType, a: Value) -> Option<Value> {
+        let ty = scalar_type(dtype);
+        if !self.target.rounds && ty == types::F32 {
+            return Some(self.per_lane(DType::F32, DType::F32, [a], |l, [a]| {
+                let wide = l.b.ins().fpromote(types::F64, a);
+                let whole = f64_function(op).map_or(wide, |f| l.call(DType::F64, f, [wide]));
+                l.b.ins().fdemote(types::F32, whole)
+            }));
+        }
+        if !self.target.rounds {
+            return Some(self.call(DType::F64, f64_function(op)?, [a]));
+        }
+        Some(match op {
+            Unary::Floor => self.b.ins().floor(a),
+            Unary::Ceil => self.b.ins().ceil(a),
+            Unary::Trunc => self.b.ins().trunc(a),
+            Unary::Round => self.b.ins().nearest(a),
+            _ => return None,
+        })
+    }
+
     fn elementary(&mut self, op: Unary, a: Value) -> Option<Value> {
         Some(match op {
             Unary::Exp => self.exp(a),
@@ -163,7 +189,14 @@ impl Lanes<'_, '_> {
             Unary::Erf => self.erf(a),
             Unary::Sin => self.trig(Trig::Sin, a),
             Unary::Cos => self.trig(Trig::Cos, a),
-            Unary::Neg | Unary::Abs | Unary::Sqrt | Unary::LogicalNot => return None,
+            Unary::Neg
+            | Unary::Abs
+            | Unary::Sqrt
+            | Unary::Floor
+            | Unary::Ceil
+            | Unary::Trunc
+            | Unary::Round
+            | Unary::LogicalNot => return None,
         })
     }
 
@@ -269,6 +302,10 @@ pub(super) fn f64_function(op: Unary) -> Option<host::Function> {
         Unary::Cos => host::Function::Cos,
         Unary::Tanh => host::Function::Tanh,
         Unary::Erf => host::Function::Erf,
+        Unary::Floor => host::Function::Floor,
+        Unary::Ceil => host::Function::Ceil,
+        Unary::Trunc => host::Function::Trunc,
+        Unary::Round => host::Function::Round,
         Unary::Neg | Unary::Abs | Unary::Sqrt | Unary::LogicalNot => return None,
     })
 }

@@ -110,6 +110,10 @@ const FUNCTIONS: &[Unary] = &[
     Unary::Tanh,
     Unary::Exp2,
     Unary::Erf,
+    Unary::Floor,
+    Unary::Ceil,
+    Unary::Trunc,
+    Unary::Round,
     Unary::Sin,
     Unary::Cos,
 ];

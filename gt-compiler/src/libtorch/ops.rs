@@ -217,6 +217,10 @@ fn unary(op: Unary, x: &Tensor) -> Made {
         Unary::Cos => x.f_cos()?,
         Unary::Tanh => x.f_tanh()?,
         Unary::Erf => wide(x, Tensor::f_erf)?,
+        Unary::Floor => x.f_floor()?,
+        Unary::Ceil => x.f_ceil()?,
+        Unary::Trunc => x.f_trunc()?,
+        Unary::Round => x.f_round()?,
         Unary::LogicalNot => x.f_logical_not()?,
     })
 }

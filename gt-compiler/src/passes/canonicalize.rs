@@ -52,6 +52,7 @@ fn does_nothing(graph: &Graph, node: &Node, operands: &[NodeId]) -> bool {
         Op::Pad(p) => (p.lo, p.hi, p.interior) == (0, 0, 0),
         Op::Cast(to) => graph.node(operands[0]).ty.dtype == to,
         Op::Sum(r) => node.ty.dtype.is_int() && r.axes.is_empty(),
+        Op::Floor | Op::Ceil | Op::Trunc | Op::Round => node.ty.dtype.is_int(),
         Op::Max(r) | Op::Min(r) => r.axes.is_empty(),
         _ => false,
     }

@@ -31,6 +31,10 @@ pub(crate) fn own(op: &Op, args: &[Arg<'_>]) -> Result<Option<Tensor>, TchError>
         Op::Neg => x.f_neg()?,
         Op::Abs => x.f_abs()?,
         Op::Exp => x.f_exp()?,
+        Op::Floor => x.f_floor()?,
+        Op::Ceil => x.f_ceil()?,
+        Op::Trunc => x.f_trunc()?,
+        Op::Round => x.f_round()?,
         Op::Exp2 => later::wide(x, ty)?.f_exp2()?.f_to_kind(kind)?,
         Op::Log => x.f_log()?,
         Op::Sqrt => x.f_sqrt()?,
@@ -135,10 +139,6 @@ pub(crate) fn own(op: &Op, args: &[Arg<'_>]) -> Result<Option<Tensor>, TchError>
         | Op::Fold(_)
         | Op::MaxPool2d(_)
         | Op::Conv2d(_)
-        | Op::Floor
-        | Op::Ceil
-        | Op::Trunc
-        | Op::Round
         | Op::Log1p
         | Op::Expm1
         | Op::Atan

@@ -109,6 +109,10 @@ fn unary(op: Unary, x: &Array, out: Type) -> Result<Array, EvalError> {
         Unary::Cos => float(out, x, libm::cos),
         Unary::Tanh => float(out, x, libm::tanh),
         Unary::Erf => float(out, x, libm::erf),
+        Unary::Floor => number(out, x, f64::floor, |x| x),
+        Unary::Ceil => number(out, x, f64::ceil, |x| x),
+        Unary::Trunc => number(out, x, f64::trunc, |x| x),
+        Unary::Round => number(out, x, f64::round_ties_even, |x| x),
         Unary::LogicalNot => point::not(out, x),
     }
 }

@@ -1,5 +1,4 @@
-//! Elementary functions made of others: rounding to integers, remainders, logarithm and exponential
-//! near 0, arc tangents.
+//! Elementary functions made of others: remainders, logarithm and exponential near 0, arc tangents.
 //!
 //! They are precise to a few units of the last place where each step is rounded as written; a
 //! policy that lets sums be taken in another order may cost `log1p` its precision near 0.
@@ -7,7 +6,7 @@
 use std::f64::consts::{FRAC_PI_2, FRAC_PI_4, PI};
 
 use super::{
-    derive::{float, floats, number, value, wide},
+    derive::{float, floats, number, wide},
     grad::{Out, one, two},
 };
 use crate::{
@@ -17,99 +16,6 @@ use crate::{
     op::{Op, Operand, OperandType},
     tape::ValueId,
 };
-
-/// The largest integer not above x.
-pub(crate) fn floor(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
-    let x = value(op, ins, 0)?;
-    whole(e, x, floored)
-}
-
-/// -floor(-x).
-pub(crate) fn ceil(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
-    let x = value(op, ins, 0)?;
-    whole(e, x, |e, x| {
-        let minus = e.neg(x)?;
-        let below = floored(e, minus)?;
-        e.neg(below)
-    })
-}
-
-/// x without its fraction.
-pub(crate) fn trunc(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
-    let x = value(op, ins, 0)?;
-    whole(e, x, truncated)
-}
-
-/// The rounding of IEEE 754 to nearest with ties to even, as PyTorch and NumPy round.
-///
-/// From the bound of fractions on, floats are 1 apart: the sum of it and a smaller size has no room
-/// for a fraction, so the processor rounds it away.
-pub(crate) fn round(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
-    let x = value(op, ins, 0)?;
-    whole(e, x, |e, x| {
-        let (_, limit) = integers(e.ty(x).dtype);
-        let size = e.abs(x)?;
-        // A difference, because rewrites join the numbers of sums.
-        let beside = e.sub(size, -limit)?;
-        let near = e.sub(beside, limit)?;
-        let (is_below, opposite) = (e.lt(x, 0)?, e.neg(near)?);
-        let rounded = e.select(is_below, opposite, near)?;
-        if_fractions(e, x, limit, rounded)
-    })
-}
-
-/// A rounding of floats in a wide dtype, where a zero keeps the sign of x; integers are whole
-/// already.
-///
-/// The rounded value is compared with 0, and a zero is replaced by x * 0, which has the sign of x.
-fn whole(
-    e: &mut dyn Emit,
-    x: ValueId,
-    f: impl FnOnce(&mut dyn Emit, ValueId) -> Emitted,
-) -> Emitted {
-    if !e.ty(x).dtype.is_float() {
-        return Ok(x);
-    }
-    let (x, dtype) = float(e, x.into())?;
-    let y = f(e, x)?;
-    let (is_zero, zero) = (e.eq(y, 0)?, e.mul(x, 0)?);
-    let y = e.select(is_zero, zero, y)?;
-    e.cast(y, dtype)
-}
-
-/// The integer dtype that holds all floats of a dtype with a fraction, and a bound of them: from
-/// 2^23 for `f32` and 2^52 for `f64` on, neighboring floats are at least 1 apart.
-fn integers(dtype: DType) -> (DType, f64) {
-    match dtype {
-        DType::F64 => (DType::I64, (1_u64 << 52) as f64),
-        _ => (DType::I32, f64::from(1 << 23)),
-    }
-}
-
-/// What was computed for floats with fractions. Floats from the bound on have none, and with
-/// infinities and NaN stay as they are.
-fn if_fractions(e: &mut dyn Emit, x: ValueId, limit: f64, computed: ValueId) -> Emitted {
-    let size = e.abs(x)?;
-    let may_have = e.lt(size, limit)?;
-    e.select(may_have, computed, x)
-}
-
-/// By way of integers. Below the bound the cast never saturates.
-fn truncated(e: &mut dyn Emit, x: ValueId) -> Emitted {
-    let dtype = e.ty(x).dtype;
-    let (int, limit) = integers(dtype);
-    let integer = e.cast(x, int)?;
-    let cut = e.cast(integer, dtype)?;
-    if_fractions(e, x, limit, cut)
-}
-
-/// x cut towards 0, less 1 where that went up.
-fn floored(e: &mut dyn Emit, x: ValueId) -> Emitted {
-    let cut = truncated(e, x)?;
-    let over = e.gt(cut, x)?;
-    let over = e.cast(over, e.ty(x).dtype)?;
-    e.sub(cut, over)
-}
 
 /// What [`Op::Fmod`] leaves, moved by y where that has the other sign.
 pub(crate) fn remainder(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {

@@ -40,6 +40,13 @@ pub(super) fn unary(op: Unary, dtype: DType, a: &str) -> String {
         Unary::LogicalNot if dtype == DType::Bool => format!("!{a}"),
         Unary::Neg if float => return format!("-{a}"),
         Unary::Abs if float => return function("fabs"),
+        Unary::Floor if float => return function("floor"),
+        Unary::Ceil if float => return function("ceil"),
+        Unary::Trunc if float => return function("trunc"),
+        Unary::Round if float => return function("rint"),
+        Unary::Floor | Unary::Ceil | Unary::Trunc | Unary::Round if dtype != DType::Bool => {
+            return a.to_owned();
+        }
         Unary::Neg if dtype == DType::I64 => format!("wrap_sub(i64(0), {a})"),
         Unary::Neg if dtype != DType::Bool => format!("wrap_sub(0, {a})"),
         Unary::Abs if dtype != DType::Bool => format!("wrap_abs({a})"),
@@ -61,6 +68,10 @@ pub(super) fn unary(op: Unary, dtype: DType, a: &str) -> String {
         | Unary::Cos
         | Unary::Tanh
         | Unary::Erf
+        | Unary::Floor
+        | Unary::Ceil
+        | Unary::Trunc
+        | Unary::Round
         | Unary::LogicalNot => return unsupported(&format!("{op:?}"), dtype),
     };
     normalized(dtype, value)

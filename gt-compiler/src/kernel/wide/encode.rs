@@ -234,7 +234,10 @@ impl Encoder<'_> {
                 self.to(inst, |e, d| e.asm.packed(op, d, a, b, with));
             }
             Op::Unary(op) => self.unary(inst, op, None),
-            Op::Round(how) => self.unary(inst, isa::VRNDSCALEPD, Some(how)),
+            Op::Round { wide, how } => {
+                let op = if wide { isa::VRNDSCALEPD } else { isa::VRNDSCALEPS };
+                self.unary(inst, op, Some(how));
+            }
             Op::MulAdd => self.mul_add(inst),
             Op::Shift(op, count) => {
                 let a = Operand::Register(self.vector(inst, 0));

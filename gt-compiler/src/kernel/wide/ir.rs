@@ -72,8 +72,11 @@ pub(super) enum Op {
     Shift(Packed, u8),
     /// Each bit looked up in a table by those of the three sources.
     Lookup(u8),
-    /// Lanes of 64 bits as integers, rounded as the number says.
-    Round(u8),
+    /// Floats rounded to integers as the number says, in lanes of 64 bits or of 32.
+    Round {
+        wide: bool,
+        how: u8,
+    },
     /// To half precision and back.
     RoundHalf,
     /// A mask: `a op b`.

@@ -152,6 +152,7 @@ packed! {
     VSCALEFPS    = "vscalefps"    2 1 0x2c W0 0 zmm;
     VRANGEPS     = "vrangeps"     3 1 0x50 W0 0 zmm;
     VSQRTPS      = "vsqrtps"      1 0 0x51 W0 0 ymm;
+    VRNDSCALEPS  = "vrndscaleps"  3 1 0x08 W0 0 ymm;
     VCMPPS       = "vcmpps"       1 0 0xc2 W0 0 ymm;
     VFMADD213PS  = "vfmadd213ps"  2 1 0xa8 W0 0 ymm;
     VFMADD231PS  = "vfmadd231ps"  2 1 0xb8 W0 0 ymm;

@@ -15,6 +15,7 @@ use super::{
 use crate::kernel::{
     formulas::{Compare, Formulas},
     host,
+    spec::Unary,
 };
 
 /// The lower half of the lanes, then the upper.
@@ -75,6 +76,24 @@ const fn icompare(predicate: u8) -> Op {
 
 /// Bits of the first source where the second has ones, of the third elsewhere.
 const FIRST_WHERE_SECOND: u8 = 0b1110_0010;
+/// How `Op::Round` rounds, without a word of what is inexact.
+const NEAREST: u8 = 8;
+pub(super) const DOWN: u8 = NEAREST | 1;
+const UP: u8 = NEAREST | 2;
+pub(super) const TOWARDS_ZERO: u8 = NEAREST | 3;
+
+/// How an operation rounds to integers, if it does.
+#[expect(clippy::wildcard_enum_match_arm, reason = "the others do not round to integers")]
+pub(super) fn rounding(op: Unary) -> Option<u8> {
+    Some(match op {
+        Unary::Floor => DOWN,
+        Unary::Ceil => UP,
+        Unary::Trunc => TOWARDS_ZERO,
+        Unary::Round => NEAREST,
+        _ => return None,
+    })
+}
+
 
 impl Function {
     pub(super) fn make(&mut self, op: Op, sources: &[Source]) -> Source {

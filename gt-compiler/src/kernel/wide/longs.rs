@@ -4,6 +4,7 @@
 use super::{
     ir::{Class, Function, Inst, Op, Reg, Source},
     isa::{self, Vectors},
+    lanes,
 };
 
 const ADD: Op = Op::Binary(isa::VPADDQ, None);
@@ -23,9 +24,8 @@ const MUL: Op = Op::Binary(isa::VMULPD, None);
 const DIV: Op = Op::Binary(isa::VDIVPD, None);
 const HALF_UP: Op = Op::Shift(isa::VPSLLQ, 32);
 const HALF_DOWN: Op = Op::Shift(isa::VPSRLQ, 32);
-/// How `Op::Round` rounds.
-const DOWN: u8 = 1;
-const TOWARDS_ZERO: u8 = 3;
+const DOWN: Op = Op::Round { wide: true, how: lanes::DOWN };
+const TOWARDS_ZERO: Op = Op::Round { wide: true, how: lanes::TOWARDS_ZERO };
 const TWO_TO_52: u64 = 0x4330_0000_0000_0000;
 /// `vrangepd` by its number: the larger of two.
 const LARGER: u8 = 0b0101;
@@ -70,7 +70,7 @@ impl Function {
         let number = self.make(OR, &[a, Source::Wide(TWO_TO_52)]);
         let number = self.make(FLOAT_SUB, &[number, Source::Wide(TWO_TO_52)]);
         let quotient = self.make(DIV, &[number, Source::Wide(f64::from(by).to_bits())]);
-        let quotient = self.make(Op::Round(DOWN), &[quotient]);
+        let quotient = self.make(DOWN, &[quotient]);
         // The bits of an integer below 2^32 are the low ones of its sum with 2^52.
         let bits = self.make(FLOAT_ADD, &[quotient, Source::Wide(TWO_TO_52)]);
         self.make(XOR, &[bits, Source::Wide(TWO_TO_52)])
@@ -160,9 +160,9 @@ impl Function {
         const MINUS_TWO_TO_63: u64 = 0xc3e0_0000_0000_0000;
         let least = self.held(Source::Wide(MINUS_TWO_TO_63));
         let a = self.make(MAX, &[least, a]);
-        let whole = self.make(Op::Round(TOWARDS_ZERO), &[a]);
+        let whole = self.make(TOWARDS_ZERO, &[a]);
         let upper = self.make(MUL, &[whole, Source::Wide(TWO_TO_MINUS_32)]);
-        let upper = self.make(Op::Round(DOWN), &[upper]);
+        let upper = self.make(DOWN, &[upper]);
         let rest = self.make(MUL, &[upper, Source::Wide(TWO_TO_32)]);
         let lower = self.make(FLOAT_SUB, &[whole, rest]);
         // The bits of an integer below 2^32 are the low ones of its sum with 2^52.

@@ -7,7 +7,7 @@ use super::{
     Unsupported,
     ir::{Class, Function, Inst, Op, Reg, Source},
     isa::{self, Vectors},
-    lanes::{Pair, Value, call},
+    lanes::{Pair, Value, call, rounding},
 };
 use crate::kernel::{
     formulas::Formulas,
@@ -118,6 +118,10 @@ impl Function {
     ) -> Result<Value, Unsupported> {
         let sign = [Source::Wide(1 << 63); 2];
         let float = dtype.is_float();
+        if let Some(how) = rounding(op) {
+            let round = Op::Round { wide: true, how };
+            return Ok(Value::Pair(if float { self.one_each(round, a) } else { a }));
+        }
         Ok(Value::Pair(match op {
             Unary::Neg if float => self.two_each(XOR, a, sign),
             Unary::Abs if float => self.two_each(AND, a, [Source::Wide(u64::MAX >> 1); 2]),

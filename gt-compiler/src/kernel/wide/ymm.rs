@@ -55,7 +55,7 @@ impl Encoder<'_> {
             | Op::MulAdd
             | Op::Shift(..)
             | Op::Lookup(_)
-            | Op::Round(_)
+            | Op::Round { .. }
             | Op::RoundHalf
             | Op::Move { .. }
             | Op::Splat { .. }

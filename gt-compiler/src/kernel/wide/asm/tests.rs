@@ -76,7 +76,7 @@ fn packed_form(op: Packed) -> Form {
         isa::VPSRLD | isa::VPSRAD | isa::VPSLLD | isa::VPSRLQ | isa::VPSLLQ => {
             Form { order: SecondOperand, ..number(VECTORS) }
         }
-        isa::VPSHUFD | isa::VRNDSCALEPD => number(two),
+        isa::VPSHUFD | isa::VRNDSCALEPS | isa::VRNDSCALEPD => number(two),
         isa::VSQRTPS
         | isa::VSQRTPD
         | isa::VPABSD
@@ -422,6 +422,7 @@ fn instructions_on_short_vectors_are_decoded_as_asked() {
         let name = match op.name {
             "vrndscalepd" => "vroundpd",
             // Logic does not tell the size of lanes.
+            "vrndscaleps" => "vroundps",
             "vpandd" | "vpandq" => "vpand",
             "vpord" | "vporq" => "vpor",
             "vpxord" | "vpxorq" => "vpxor",

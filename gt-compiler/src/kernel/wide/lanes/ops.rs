@@ -5,7 +5,7 @@ use gt_ir::DType;
 use super::{
     AND, Class, Function, IABS, IMAX, IMIN, IMUL, Inst, K_AND, K_AND_NOT, K_OR, K_XNOR, K_XOR,
     LEFT_SHIFT, MAX, MIN, OR, Op, RANGE_MAX, RANGE_MIN, RIGHT_SHIFT, Reg, SQRT, Source,
-    Unsupported, Value, Vectors, call, compare, icompare,
+    Unsupported, Value, Vectors, call, compare, icompare, rounding,
 };
 use crate::kernel::{
     formulas::{Compare, FMOD_LIMIT, Formulas, TRIG_LIMIT, Trig},
@@ -30,6 +30,11 @@ impl Function {
             (_, Value::Mask(_)) => return Err(Unsupported("arithmetic on bool")),
         };
         let float = dtype.is_float();
+        // Integers are whole already, and rounded narrow floats are narrow floats.
+        if let Some(how) = rounding(op) {
+            let round = Op::Round { wide: false, how };
+            return Ok(Value::Lanes(if float { self.make(round, &[a]) } else { a }));
+        }
         let v = match op {
             // Narrow floats stay exact.
             Unary::Neg if float => {
@@ -54,6 +59,10 @@ impl Function {
             | Unary::Cos
             | Unary::Tanh
             | Unary::Erf
+            | Unary::Floor
+            | Unary::Ceil
+            | Unary::Trunc
+            | Unary::Round
             | Unary::LogicalNot => return Err(Unsupported("a function of integers")),
         };
         Ok(Value::Lanes(self.normalize(dtype, v)))

@@ -13,6 +13,18 @@ use crate::io::onnx::proto::AttributeProto;
 /// A primitive of one operand.
 pub(super) fn unary(g: &mut Graph, row: &Row<'_>, op: Unary) -> Emitted {
     let name = match op {
+        Unary::Floor | Unary::Ceil | Unary::Trunc | Unary::Round if row.ty.dtype.is_int() => {
+            return row.cast(g, 0, row.ty.dtype);
+        }
+        Unary::Floor => "Floor",
+        Unary::Ceil => "Ceil",
+        Unary::Round => "Round",
+        Unary::Trunc => {
+            let x = row.cast(g, 0, row.ty.dtype)?;
+            let [up, down] = [Op::Ceil, Op::Floor].map(|op| g.emit(op, &[x.into()]));
+            let is_negative = g.emit(Op::Lt, &[x.into(), 0.into()])?;
+            return g.emit(Op::Where, &[is_negative.into(), up?.into(), down?.into()]);
+        }
         Unary::Neg => "Neg",
         Unary::Abs => "Abs",
         Unary::Exp => "Exp",
@@ -68,9 +80,6 @@ pub(super) fn operator(row: &Row<'_>) -> Option<&'static str> {
         Op::Relu if dtype != DType::U8 => "Relu",
         // NaN has a sign there.
         Op::Sign if !dtype.is_float() => "Sign",
-        Op::Floor if dtype.is_float() => "Floor",
-        Op::Ceil if dtype.is_float() => "Ceil",
-        Op::Round if dtype.is_float() => "Round",
         _ => return None,
     })
 }
