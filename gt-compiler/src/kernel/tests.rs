@@ -484,6 +484,19 @@ fn narrow_elements_too() {
     }
 }
 
+/// Kernels of one dtype, whose vectors share words of memory.
+#[test]
+fn elements_of_two_bytes_too() {
+    let mut compilers = compilers();
+    let mut n_shared = 0;
+    for seed in seeds(4_000_000) {
+        let dtype = if seed % 4 == 0 { DType::F16 } else { DType::Bf16 };
+        n_shared += u64::from(nest(seed, &[dtype]).loop_by_loop().by_words());
+        check(seed, &mut compilers, &[dtype]);
+    }
+    assert!(8 * n_shared > seeds(0).end, "{n_shared} kernels that share words");
+}
+
 #[test]
 fn wide_elements_too() {
     let mut compilers = compilers();

@@ -3,8 +3,8 @@
 //!
 //! The vectorized loop runs in blocks of several vectors and ends with masked vectors. Rows are
 //! summed in as many lanes as they have accumulators, columns in one lane each. Refused: powers of
-//! integers, strided narrow elements where the number of lanes is known at run time only, and loops
-//! that do not merge in short rows or in a part of a reduction that is not its last.
+//! integers, sums of strided narrow elements where the number of lanes is known at run time only,
+//! and loops that do not merge in short rows or in a part of a reduction that is not its last.
 
 use gt_ir::DType;
 use smallvec::{SmallVec, smallvec};
@@ -66,6 +66,10 @@ pub(super) struct Emitter<'n> {
     pub(super) depth: Vec<usize>,
     pub(super) varying: Vec<bool>,
     pub(super) unroll: usize,
+    /// Whether the vectors of a block share words of memory, and the words that each load has read
+    /// last.
+    pub(super) by_words: bool,
+    pub(super) words: Vec<Source>,
     pub(super) values: Vec<Values>,
     pub(super) load_at: Vec<Option<Place>>,
     pub(super) store_at: Vec<Place>,
@@ -102,6 +106,8 @@ pub(super) fn emit(nest: &Nest, vectors: Vectors) -> Result<Function, Unsupporte
         depth,
         varying,
         unroll,
+        by_words: nest.by_words(),
+        words: vec![Source::Const(0); n],
         values: vec![Values::new(); n],
         load_at: vec![None; n],
         store_at: Vec::new(),
@@ -169,6 +175,8 @@ fn unroll(nest: &Nest, vectors: Vectors) -> usize {
         return (nest.extent(vector) / lanes).clamp(1, 2 * most);
     }
     match n_vectors {
+        2.. if most == 1 && nest.by_words() => 2,
+        2..4 if nest.by_words() => 2,
         0..4 => 1,
         4..8 => most.min(2),
         _ => most,
@@ -326,6 +334,10 @@ impl Emitter<'_> {
         }
         if !self.nest.is_reduce(at) || self.unroll == 1 {
             self.smaller_blocks(at, (index, high))?;
+            if self.moves_narrow_apart(at) {
+                let one = Part::Tail(0, Rest::First(1)); // a mask cannot leave out the others
+                return self.counted(at, index, high, 1, |_, _| Ok(one));
+            }
             let rest = |e: &mut Self, i| Ok(Part::Tail(0, e.lanes_left(high, i)));
             return self.counted(at, index, high, lanes, rest);
         }
@@ -339,6 +351,16 @@ impl Emitter<'_> {
         }
         self.f.push(Inst::new(Op::Label(exit), None, &[]));
         Ok(())
+    }
+
+    /// Whether narrow elements do not lie side by side along a loop.
+    fn moves_narrow_apart(&self, at: usize) -> bool {
+        let (nest, spec) = (self.nest, &self.nest.spec);
+        let stores = spec.stores.iter().map(|s| (s.buffer, &s.access));
+        spec.loads().chain(stores).any(|(buffer, access)| {
+            let is_narrow = spec.buffers[usize::from(buffer)].size() < 4;
+            is_narrow && !matches!(nest.stride(access, at), 0 | 1)
+        })
     }
 
     /// A block of half as many vectors, and so on: where vectors wait for sums of their own, few at
@@ -517,6 +539,9 @@ impl Emitter<'_> {
         let dtype_of = |o: ExprId| nest.spec.node(o).dtype;
         match (&node.expr, self.load_at[id]) {
             (Expr::Load { buffer, access }, Some(place)) => {
+                if let Some(half) = self.load_half(id, place, (part, u))? {
+                    return Ok(half);
+                }
                 self.load(nest.spec.buffers[usize::from(*buffer)], access, place, u, part)
             }
             (Expr::Unary(op, a), _) => {
@@ -548,6 +573,9 @@ impl Emitter<'_> {
     }
 
     pub(super) fn leaf_for(&mut self, part: Part, u: usize) -> Result<(), Unsupported> {
+        if self.shares_words(part, u) {
+            return if u % 2 == 1 { self.store_pair(u) } else { Ok(()) };
+        }
         let nest = self.nest;
         for (i, store) in nest.spec.stores.iter().enumerate() {
             let value = self.operand(store.value, u);

@@ -230,7 +230,7 @@ impl Encoder<'_> {
         match inst.op {
             Op::Binary(op, imm) | Op::Compare(op, imm) => {
                 let (a, (b, broadcast)) = (self.vector(inst, 0), self.last(inst, 1));
-                let with = Modifiers { broadcast, imm, ..Modifiers::default() };
+                let with = Modifiers { broadcast, imm, ..self.modifiers(inst) };
                 self.to(inst, |e, d| e.asm.packed(op, d, a, b, with));
             }
             Op::Unary(op) => self.unary(inst, op, None),

@@ -227,6 +227,8 @@ pub(super) struct Function {
     pub(super) classes: Vec<Class>,
     /// Ranges of instructions that repeat, inner ones first.
     pub(super) loops: Vec<(usize, usize)>,
+    /// In order: registers of `bf16`, and the same with anything in the lower half.
+    pub(super) uncleared: Vec<(Reg, Source)>,
     /// Instructions that make constants, to stand before the others.
     constants: Vec<Inst>,
     n_labels: u32,
@@ -241,6 +243,7 @@ impl Function {
             insts: Vec::new(),
             classes: Vec::new(),
             loops: Vec::new(),
+            uncleared: Vec::new(),
             constants: Vec::new(),
             n_labels: 0,
             reserved: 0,

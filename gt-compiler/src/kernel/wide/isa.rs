@@ -149,10 +149,11 @@ packed! {
     VDIVPS       = "vdivps"       1 0 0x5e W0 0 ymm;
     VMINPS       = "vminps"       1 0 0x5d W0 0 ymm;
     VMAXPS       = "vmaxps"       1 0 0x5f W0 0 ymm;
+    VFIXUPIMMPS  = "vfixupimmps"  3 1 0x54 W0 0 zmm;
     VSCALEFPS    = "vscalefps"    2 1 0x2c W0 0 zmm;
     VRANGEPS     = "vrangeps"     3 1 0x50 W0 0 zmm;
-    VSQRTPS      = "vsqrtps"      1 0 0x51 W0 0 ymm;
     VRNDSCALEPS  = "vrndscaleps"  3 1 0x08 W0 0 ymm;
+    VSQRTPS      = "vsqrtps"      1 0 0x51 W0 0 ymm;
     VCMPPS       = "vcmpps"       1 0 0xc2 W0 0 ymm;
     VFMADD213PS  = "vfmadd213ps"  2 1 0xa8 W0 0 ymm;
     VFMADD231PS  = "vfmadd231ps"  2 1 0xb8 W0 0 ymm;

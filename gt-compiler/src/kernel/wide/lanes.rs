@@ -54,6 +54,8 @@ const SQRT: Op = Op::Unary(isa::VSQRTPS);
 const IABS: Op = Op::Unary(isa::VPABSD);
 const TO_FLOAT: Op = Op::Unary(isa::VCVTDQ2PS);
 const TO_INT: Op = Op::Unary(isa::VCVTTPS2DQ);
+/// Keeps the result where the first source is a number, and makes of its NaN a quiet one.
+const QUIET_NAN: Op = Op::Binary(isa::VFIXUPIMMPS, Some(0));
 const TEST: Op = Op::Compare(isa::VPTESTMD, None);
 const K_AND: Op = Op::MaskBinary(isa::KANDW);
 const K_AND_NOT: Op = Op::MaskBinary(isa::KANDNW);
@@ -74,8 +76,6 @@ const fn icompare(predicate: u8) -> Op {
     Op::Compare(isa::VPCMPD, Some(predicate))
 }
 
-/// Bits of the first source where the second has ones, of the third elsewhere.
-const FIRST_WHERE_SECOND: u8 = 0b1110_0010;
 /// How `Op::Round` rounds, without a word of what is inexact.
 const NEAREST: u8 = 8;
 pub(super) const DOWN: u8 = NEAREST | 1;
@@ -94,6 +94,8 @@ pub(super) fn rounding(op: Unary) -> Option<u8> {
     })
 }
 
+/// Bits of the first source where the second has ones, of the third elsewhere.
+pub(super) const FIRST_WHERE_SECOND: u8 = 0b1110_0010;
 
 impl Function {
     pub(super) fn make(&mut self, op: Op, sources: &[Source]) -> Source {

@@ -91,7 +91,7 @@ impl Emitter<'_> {
     }
 
     /// The distance of vector `u` of a block, of lanes that are `stride` apart.
-    fn to_vector(&self, u: usize, stride: i64) -> i64 {
+    pub(super) fn to_vector(&self, u: usize, stride: i64) -> i64 {
         stride * (u * self.f.vectors.lanes()) as i64
     }
 
@@ -125,7 +125,7 @@ impl Emitter<'_> {
         Ok(self.f.loaded(dtype, value))
     }
 
-    fn loading(&mut self, op: Op, mem: Mem, mask: Option<Reg>) -> Source {
+    pub(super) fn loading(&mut self, op: Op, mem: Mem, mask: Option<Reg>) -> Source {
         let dst = self.f.reg(Class::Vector);
         self.f.push(Inst { mem: Some(mem), mask, ..Inst::new(op, Some(dst), &[]) });
         Source::Reg(dst)

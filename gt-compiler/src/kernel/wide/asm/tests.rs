@@ -68,7 +68,9 @@ fn packed_form(op: Packed) -> Form {
     let compare = Form { reg: Class::Mask, zeroing: false, ..VECTORS };
     let number = |form: Form| Form { imm: 1, ..form };
     match op {
-        isa::VRANGEPS | isa::VRANGEPD | isa::VPTERNLOGD | isa::VSHUFF32X4 => number(VECTORS),
+        isa::VFIXUPIMMPS | isa::VRANGEPS | isa::VRANGEPD | isa::VPTERNLOGD | isa::VSHUFF32X4 => {
+            number(VECTORS)
+        }
         isa::VEXTRACTF64X4 => Form { registers: true, ..number(store) },
         isa::VINSERTF64X4 => Form { broadcast: false, ..number(VECTORS) },
         isa::VCMPPS | isa::VCMPPD | isa::VPCMPD | isa::VPCMPQ => number(compare),
@@ -420,9 +422,9 @@ fn instructions_on_short_vectors_are_decoded_as_asked() {
     for &op in ALL_PACKED.iter().filter(|op| op.ymm) {
         let form = ymm_form(op);
         let name = match op.name {
+            "vrndscaleps" => "vroundps",
             "vrndscalepd" => "vroundpd",
             // Logic does not tell the size of lanes.
-            "vrndscaleps" => "vroundps",
             "vpandd" | "vpandq" => "vpand",
             "vpord" | "vporq" => "vpor",
             "vpxord" | "vpxorq" => "vpxor",

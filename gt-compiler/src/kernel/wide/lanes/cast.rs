@@ -3,7 +3,10 @@
 
 use gt_ir::DType;
 
-use super::{Function, IMAX, IMIN, Op, Source, TO_INT, Unsupported, Value, compare, icompare};
+use super::{
+    Class, Function, IADD, IMAX, IMIN, Inst, Op, QUIET_NAN, Reg, Source, TEST, TO_INT, Unsupported,
+    Value, Vectors, compare, icompare,
+};
 use crate::kernel::formulas::{Compare, Formulas};
 
 impl Function {
@@ -21,14 +24,47 @@ impl Function {
     }
 
     fn round_bf16(&mut self, v: Source) -> Source {
+        let rounded = match self.vectors {
+            Vectors::Ymm => self.rounded_upper_half(v),
+            Vectors::Zmm => self.rounded_by_masks(v),
+        };
+        let cleared = self.and(rounded, Source::Const(0xffff_0000));
+        let cleared = self.register(cleared);
+        self.uncleared.push((cleared, rounded));
+        Source::Reg(cleared)
+    }
+
+    /// A `bf16`, or what it was made of: the same upper half, and anything below.
+    pub(in super::super) fn uncleared(&self, v: Source) -> Source {
+        let made = |r: Reg| self.uncleared.binary_search_by_key(&r, |(cleared, _)| *cleared).ok();
+        match v {
+            Source::Reg(r) => made(r).map_or(v, |at| self.uncleared[at].1),
+            Source::Const(_) | Source::Wide(_) => v,
+        }
+    }
+
+    /// In the upper half, the `bf16` nearest to a float.
+    fn rounded_upper_half(&mut self, v: Source) -> Source {
         let odd = self.shr(v, 16);
         let odd = self.and(odd, Source::Const(1));
         let sum = self.iadd(v, Source::Const(0x7fff));
         let sum = self.iadd(sum, odd);
         let quiet = self.or(v, Source::Const(0x0040_0000));
         let is_nan = self.fcmp(Compare::Unordered, v, v);
-        let out = self.select(is_nan, quiet, sum);
-        self.and(out, Source::Const(0xffff_0000))
+        self.select(is_nan, quiet, sum)
+    }
+
+    /// The same bits in the upper half, by fewer instructions.
+    fn rounded_by_masks(&mut self, v: Source) -> Source {
+        let v = self.held(v);
+        let odd = self.compared(TEST, v, Source::Const(0x1_0000));
+        let sum = self.make_in(Class::Vector, IADD, &[v, Source::Const(0x7fff)]);
+        let one_more = [Source::Reg(sum), Source::Const(1)];
+        self.push(Inst { mask: Some(odd), merge: true, ..Inst::new(IADD, Some(sum), &one_more) });
+        // A digit for each kind of number, the lowest two for NaN.
+        let kinds = [v, Source::Const(0x22)];
+        self.push(Inst { merge: true, ..Inst::new(QUIET_NAN, Some(sum), &kinds) });
+        Source::Reg(sum)
     }
 
     /// An element of memory, widened, as it lies in a register.
@@ -41,7 +77,7 @@ impl Function {
         })
     }
 
-    fn half_to_float(&mut self, h: Source) -> Source {
+    pub(in super::super) fn half_to_float(&mut self, h: Source) -> Source {
         let sign = self.and(h, Source::Const(0x8000));
         let sign = self.shl(sign, 16);
         let magnitude = self.and(h, Source::Const(0x7fff));
@@ -62,7 +98,10 @@ impl Function {
     ) -> Result<Source, Unsupported> {
         Ok(match (dtype, v) {
             (DType::Bool, Value::Mask(m)) => self.of_mask(m, 1),
-            (DType::Bf16, Value::Lanes(v)) => self.shr(v, 16),
+            (DType::Bf16, Value::Lanes(v)) => {
+                let v = self.uncleared(v);
+                self.shr(v, 16)
+            }
             (DType::F16, Value::Lanes(v)) => self.float_to_half(v),
             (DType::F32 | DType::I32 | DType::U8, Value::Lanes(v)) => v,
             _ => return Err(Unsupported("a store of this dtype")),
