@@ -159,7 +159,10 @@ impl Emit for Sharder<'_> {
         let mesh = mesh.or_else(|| self.scopes.current().map(|scope| Arc::clone(&scope.mesh)));
         let mesh = mesh.unwrap_or_else(|| self.mesh_of(inputs));
         let factors = factors(&op, &types, &ty);
-        let allows = |factors: &Factors| planned || self.allows(factors, inputs, &mesh);
+        // An engine may compute the op in a way of its own, with other bits than its expansion.
+        let keeps_bits = self.scopes.pinned() && ty.dtype.is_float();
+        let allows =
+            |factors: &Factors| planned || keeps_bits || self.allows(factors, inputs, &mesh);
         if let Meaning::Derived(expansion) = op.spec().meaning
             && !factors.as_ref().is_some_and(allows)
         {
