@@ -34,6 +34,8 @@ pub(crate) struct KernelSpec {
     pub(crate) nodes: Vec<Node>,
     /// The values that are kept.
     pub(crate) stores: Vec<Store>,
+    /// Buffers that nobody reads before they are out of the caches.
+    pub(crate) streams: SmallVec<[u16; 2]>,
 }
 
 /// The order in which a fold combines elements. With dims of extent 1 left out and neighboring dims

@@ -37,6 +37,12 @@ impl Memory {
     fn bytes(&self) -> &[u8] {
         bytemuck::cast_slice(&self.words)
     }
+
+    /// Moves the elements on so that the first one begins a line of the cache. There is room.
+    fn align(&mut self, size: usize) {
+        let first = self.words.as_ptr() as usize + self.access.offset as usize * size;
+        self.access.offset += (first.wrapping_neg() % 64 / size) as i64;
+    }
 }
 
 /// The iterations of the loops for which `over` holds, in order.
@@ -296,7 +302,7 @@ impl Case {
             buffers: self.operands.iter().map(|o| o.0).collect(),
             scalars: self.scalars.iter().map(|s| s.0).collect(),
             nodes: self.nodes.clone(),
-            stores: vec![],
+            ..KernelSpec::default()
         };
         for node in &mut spec.nodes {
             if let Expr::Load { buffer, access } = &mut node.expr {
@@ -346,12 +352,18 @@ impl Case {
         for (k, (value, _)) in self.stores.iter().enumerate() {
             let (access, len) = layout(&self.loops, self.kept(k), random.as_deref_mut());
             let size = self.nodes[value.0 as usize].dtype.size();
-            outputs.push(Memory {
-                access,
-                words: vec![u64::from_ne_bytes([CANARY; 8]); (len * size).div_ceil(8) + 16],
-            });
+            let words = vec![u64::from_ne_bytes([CANARY; 8]); (len * size).div_ceil(8) + 16];
+            let mut memory = Memory { access, words };
+            if random.as_mut().is_some_and(|s| s.chance(1, 2)) {
+                memory.align(size);
+            }
+            outputs.push(memory);
         }
-        let nest = Nest::new(self.spec(&inputs, &outputs));
+        let mut spec = self.spec(&inputs, &outputs);
+        if random.as_mut().is_some_and(|s| s.chance(1, 2)) {
+            spec.streams = spec.stores.iter().map(|s| s.buffer).collect();
+        }
+        let nest = Nest::new(spec);
         // Code runs wherever it is put.
         let code = compiler.generate(&nest).unwrap();
         let kernel = compiler.load(&[code.clone(), code]).unwrap().remove(1);
@@ -540,6 +552,29 @@ fn plain(case: &Case) -> Nest {
     let inputs: Vec<Memory> = case.operands.iter().map(|o| plain(&|l| o.1[l])).collect();
     let outputs: Vec<Memory> = (0..case.stores.len()).map(|k| plain(&case.kept(k))).collect();
     Nest::new(case.spec(&inputs, &outputs))
+}
+
+#[test]
+fn what_streams_goes_past_the_caches() {
+    let access = |stride| Access { offset: 0, strides: once(stride).collect() };
+    let node = Node { expr: Expr::Load { buffer: 0, access: access(1) }, dtype: DType::F32 };
+    let store = Store { buffer: 1, access: access(1), value: ExprId(0), fold: None };
+    let copy = |streams: &[u16]| KernelSpec {
+        loops: once(Loop::parallel(1 << 20)).collect(),
+        buffers: vec![DType::F32; 2],
+        nodes: vec![node.clone()],
+        stores: vec![store.clone()],
+        streams: streams.iter().copied().collect(),
+        ..KernelSpec::default()
+    };
+    for vectors in [Vectors::Ymm, Vectors::Zmm] {
+        let listing = |spec| wide::generate(&Nest::new(spec), vectors).unwrap().listing();
+        assert!(!listing(copy(&[])).contains("stream"));
+        let streaming = listing(copy(&[1]));
+        let count = |what: &str| streaming.matches(what).count();
+        // A block through the caches, where lines do not fit, and a masked rest of each.
+        assert_eq!((count("    stream "), count("    store("), count("    fence")), (4, 6, 1));
+    }
 }
 
 #[test]

@@ -122,11 +122,8 @@ fn jobs(
     threads: usize,
     parts: &Parts<'_>,
 ) -> Result<SmallVec<[Job; 1]>, EngineError> {
-    let streams = |b: BufferId| {
-        let whole = members.iter().any(|m| is_whole(m, b));
-        plan.sizes[b.index()] >= super::stream::LEAST && !group.rows.is_empty() && whole
-    };
-    let setting = Setting { threads, sizes: &plan.sizes, needed, streams: &streams };
+    let is_whole = |b: BufferId| !group.rows.is_empty() && members.iter().any(|m| is_whole(m, b));
+    let setting = Setting { threads, sizes: &plan.sizes, needed, is_whole: &is_whole };
     if let [piece] = members {
         return Ok(SmallVec::from_iter([alone(piece, &group.rows, &setting, parts)?]));
     }

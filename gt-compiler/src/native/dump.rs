@@ -157,7 +157,8 @@ fn write_stage(plan: &Plan, stage: &Stage, out: &mut String) -> fmt::Result {
     match &stage.work {
         Work::Kernel { nest, code } => {
             let args: Vec<String> = (0..stage.args.len()).map(arg).collect();
-            writeln!(out, "    kernel {code}{} ({})", loops(&nest.spec), args.join(", "))
+            let past = if nest.spec.streams.is_empty() { "" } else { " past the caches" };
+            writeln!(out, "    kernel {code}{} ({}){past}", loops(&nest.spec), args.join(", "))
         }
         Work::Product(p) => {
             let (a, b, to) = (arg(0), arg(1), arg(2));

@@ -1,12 +1,16 @@
 //! Stores past the caches, for results larger than those: it spares the memory reading lines that
 //! are about to be overwritten.
 //!
-//! A tile computes a few rows into scratch, which stays in the first-level cache, and they go from
-//! there. The values are the same either way.
+//! Kernels that write whole lines store them so by themselves. The rows of other tiles are computed
+//! into scratch, a few at a time, and go from there. The values are the same either way.
 #![expect(unsafe_code, reason = "stores past the caches")]
 
 /// Results of so many bytes are out of the caches before anybody reads them.
-pub(super) const LEAST: usize = 16 << 20;
+pub(super) const LEAST: usize = 24 << 20;
+
+/// Bytes of a line of the cache.
+#[cfg(target_arch = "x86_64")]
+const LINE: usize = 64;
 
 /// Copies without leaving the destination in the caches.
 ///
@@ -14,18 +18,52 @@ pub(super) const LEAST: usize = 16 << 20;
 /// `from` is valid for reading `len` bytes, and `to` for writing as many that nobody else touches.
 #[cfg(target_arch = "x86_64")]
 pub(super) unsafe fn past_caches(from: *const u8, len: usize, to: *mut u8) {
+    let before = to.align_offset(LINE).min(len);
+    let n_lines = (len - before) / LINE;
+    let after = before + n_lines * LINE;
+    // SAFETY: the bytes before the first whole line, of both.
+    unsafe { std::ptr::copy_nonoverlapping(from, to, before) };
+    let (source, lines) = (from.wrapping_add(before), to.wrapping_add(before));
+    if std::arch::is_x86_feature_detected!("avx512f") {
+        // SAFETY: the processor has the instructions; the lines lie inside of both.
+        unsafe { whole_lines(source, n_lines, lines) };
+    } else {
+        // SAFETY: as above.
+        unsafe { lines_by_pieces(source, n_lines, lines) };
+    }
+    // SAFETY: the remaining bytes of both.
+    unsafe {
+        std::ptr::copy_nonoverlapping(from.wrapping_add(after), to.wrapping_add(after), len - after)
+    };
+}
+
+/// Lines at once: memory takes pieces of them for lines that are not whole.
+///
+/// # Safety
+/// As of [`past_caches`], for so many lines; `to` begins one.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f")]
+unsafe fn whole_lines(from: *const u8, n: usize, to: *mut u8) {
+    use std::arch::x86_64::{__m512i, _mm512_loadu_si512, _mm512_stream_si512};
+    for i in 0..n {
+        // SAFETY: the line lies inside of `from`.
+        let v = unsafe { _mm512_loadu_si512(from.wrapping_add(LINE * i).cast::<__m512i>()) };
+        // SAFETY: inside of the destination, and aligned as the caller promises.
+        unsafe { _mm512_stream_si512(to.wrapping_add(LINE * i).cast::<__m512i>(), v) };
+    }
+}
+
+/// # Safety
+/// As of [`whole_lines`].
+#[cfg(target_arch = "x86_64")]
+unsafe fn lines_by_pieces(from: *const u8, n: usize, to: *mut u8) {
     use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_stream_si128};
-    let lines = if (to as usize).is_multiple_of(16) { len / 16 } else { 0 };
-    for i in 0..lines {
-        // SAFETY: the 16 bytes lie inside `from`.
+    for i in 0..n * LINE / 16 {
+        // SAFETY: the 16 bytes lie inside of `from`.
         let v = unsafe { _mm_loadu_si128(from.wrapping_add(16 * i).cast::<__m128i>()) };
-        // SAFETY: inside the destination, and aligned as was checked.
+        // SAFETY: inside of the destination, and aligned as the caller promises.
         unsafe { _mm_stream_si128(to.wrapping_add(16 * i).cast::<__m128i>(), v) };
     }
-    let done = 16 * lines;
-    let (from, to) = (from.wrapping_add(done), to.wrapping_add(done));
-    // SAFETY: the remaining bytes of both.
-    unsafe { std::ptr::copy_nonoverlapping(from, to, len - done) };
 }
 
 /// # Safety

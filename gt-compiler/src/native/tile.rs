@@ -6,9 +6,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use gt_ir::Type;
 use smallvec::SmallVec;
 
-use super::plan::{Arg, At, CopyOut, Product, Stage, Tile, Work};
+use super::{
+    plan::{Arg, At, CopyOut, Product, Stage, Tile, Work},
+    stream,
+};
 use crate::{
-    kernel::{Access, Nest},
+    kernel::{Access, Nest, Store},
     schedule::{
         BufferId, Draft, Matrix, Piece, drafts, iterations,
         rows::{self, Extents, Strides},
@@ -28,6 +31,8 @@ const COLUMNS: usize = 128;
 /// Bytes of scratch of a tile that holds there only what goes past the caches: few, so that reading
 /// for one tile overlaps with the stores of the one before.
 const STREAM_SCRATCH: usize = 8 << 10;
+/// Rows of tiles whose kernels store past the caches are a multiple of these: elements may be rows.
+const STREAM_ROWS: usize = 64;
 /// Bytes that several stages of a tile read: a part of the second-level cache, so that only the
 /// first stage waits for memory.
 const SHARED: usize = 256 << 10;
@@ -51,8 +56,8 @@ pub(super) struct Setting<'a> {
     pub(super) sizes: &'a [usize],
     /// Buffers something outside the group reads.
     pub(super) needed: &'a BTreeSet<BufferId>,
-    /// Buffers that go past the caches.
-    pub(super) streams: &'a dyn Fn(BufferId) -> bool,
+    /// Whether the group writes a buffer row after row, and nothing else writes it.
+    pub(super) is_whole: &'a dyn Fn(BufferId) -> bool,
 }
 
 /// Makes the tile of a group; `None` where its pieces cannot be cut after all.
@@ -115,9 +120,12 @@ fn finish(drafts: Vec<Draft>, dims: &[usize], total: usize, setting: &Setting<'_
     let across = drafts.iter().any(transposes);
     // What streams passes through the second-level cache, or memory would be written twice.
     let least = if across { LINE } else { 1 };
-    let streams =
-        |b: BufferId| (setting.streams)(b) && !has_product && least * row_bytes(b) <= SHARED;
-    let local = |b: &BufferId| !setting.needed.contains(b) || streams(*b);
+    let is_large = |b: &BufferId| setting.sizes[b.index()] >= stream::LEAST && !has_product;
+    let past: BTreeSet<BufferId> =
+        written.iter().copied().filter(|b| is_large(b) && stores_lines(&drafts, *b)).collect();
+    let fits = |b: BufferId| (setting.is_whole)(b) && least * row_bytes(b) <= SHARED;
+    let copied = |b: BufferId| is_large(&b) && !past.contains(&b) && fits(b);
+    let local = |b: &BufferId| !setting.needed.contains(b) || copied(*b);
     let per_row: usize = written.iter().filter(|b| local(b)).map(|b| row_bytes(*b)).sum();
     let only_streams = written.iter().filter(|b| local(b)).all(|b| setting.needed.contains(b));
     let limit = match (has_product, only_streams) {
@@ -136,6 +144,8 @@ fn finish(drafts: Vec<Draft>, dims: &[usize], total: usize, setting: &Setting<'_
         (false, true) => COLUMNS,
         (false, false) => LINE,
     };
+    // So that each task begins with a line.
+    let whole = if past.is_empty() { whole } else { whole.max(STREAM_ROWS) };
     let block = block(per_row, (n_rows, n_outer), (floor, limit), whole, total, setting);
     let shared: usize = shared(&drafts, &written).iter().map(|b| row_bytes(*b)).sum();
     let block = match SHARED.checked_div(shared) {
@@ -152,7 +162,7 @@ fn finish(drafts: Vec<Draft>, dims: &[usize], total: usize, setting: &Setting<'_
     }
     let n_tiles = n_outer * n_rows.div_ceil(block);
     let n_tasks = (total / GRAIN).clamp(1, n_tiles.min(TASKS * setting.threads));
-    let stages = drafts.into_iter().map(|d| stage(d, &scratch)).collect();
+    let stages = drafts.into_iter().map(|d| stage(d, &scratch, &past)).collect();
     Tile {
         outer,
         rows: n_rows,
@@ -186,6 +196,20 @@ fn block(
     for_tasks.min(for_scratch).clamp(1, n_rows.max(1))
 }
 
+/// Whether a buffer is written by one kernel in whole lines, and nothing in the tile reads it.
+fn stores_lines(drafts: &[Draft], buffer: BufferId) -> bool {
+    let mut writers = drafts.iter().filter(|draft| draft.writes().contains(&buffer));
+    let (Some(writer), None) = (writers.next(), writers.next()) else { return false };
+    let Draft::Kernel(k) = writer else { return false };
+    let is_read = drafts.iter().any(|draft| draft.reads().contains(&buffer));
+    let nest = || Nest::new(k.spec.clone());
+    let stores_lines = |nest: &Nest| {
+        let here = |store: &&Store| k.argument(store.buffer).buffer == buffer;
+        nest.spec.stores.iter().filter(here).all(|store| nest.stores_lines(store))
+    };
+    !is_read && !transposes(writer) && stores_lines(&nest())
+}
+
 /// Whether a kernel reads along its rows what lies across them: then neighboring rows share lines
 /// of the cache.
 fn transposes(draft: &Draft) -> bool {
@@ -217,7 +241,7 @@ fn shared(drafts: &[Draft], written: &BTreeSet<BufferId>) -> BTreeSet<BufferId> 
     again
 }
 
-fn stage(draft: Draft, scratch: &Scratch) -> Stage {
+fn stage(draft: Draft, scratch: &Scratch, past: &BTreeSet<BufferId>) -> Stage {
     let arg = |buffer: BufferId, outer: &[i64], size: usize, offset: i64| {
         let size = size as i64;
         match scratch.places.get(&buffer) {
@@ -236,7 +260,9 @@ fn stage(draft: Draft, scratch: &Scratch) -> Stage {
         }
     };
     match draft {
-        Draft::Kernel(k) => {
+        Draft::Kernel(mut k) => {
+            let streams = |i: &u16| past.contains(&k.arguments[usize::from(*i)].buffer);
+            k.spec.streams = (0..k.arguments.len() as u16).filter(streams).collect();
             let args =
                 k.arguments.iter().map(|a| arg(a.buffer, &a.outer, a.dtype.size(), 0)).collect();
             Stage {

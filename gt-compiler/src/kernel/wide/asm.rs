@@ -272,6 +272,11 @@ impl Asm {
         self.code.extend([0xc5, 0xf8, 0x77]);
     }
 
+    /// Waits for stores past the caches.
+    pub(super) fn fence(&mut self) {
+        self.code.extend([0x0f, 0xae, 0xf8]);
+    }
+
     pub(super) fn ret(&mut self) {
         self.code.push(0xc3);
     }

@@ -73,6 +73,8 @@ pub(super) struct Emitter<'n> {
     pub(super) values: Vec<Values>,
     pub(super) load_at: Vec<Option<Place>>,
     pub(super) store_at: Vec<Place>,
+    /// Whether a store goes past the caches.
+    pub(super) streamed: Vec<bool>,
     /// The accumulators of each store.
     pub(super) sums: Vec<SmallVec<[Sum; 4]>>,
     /// The accumulators' places in the frame, if vectors walk across rows.
@@ -111,6 +113,7 @@ pub(super) fn emit(nest: &Nest, vectors: Vectors) -> Result<Function, Unsupporte
         values: vec![Values::new(); n],
         load_at: vec![None; n],
         store_at: Vec::new(),
+        streamed: vec![false; nest.spec.stores.len()],
         sums: Vec::new(),
         rows_at: Vec::new(),
         along_row: None,
@@ -124,7 +127,7 @@ pub(super) fn emit(nest: &Nest, vectors: Vectors) -> Result<Function, Unsupporte
         e.reserve_turns();
     }
     e.prologue(arguments)?;
-    e.nest_from(0, Part::Outside)?;
+    e.streaming_or_not()?;
     e.f.finish();
     Ok(e.f)
 }

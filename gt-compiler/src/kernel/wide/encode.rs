@@ -270,6 +270,12 @@ impl Encoder<'_> {
             Op::SplatNarrow(width) => self.splat_narrow(inst, width),
             Op::Load(width) => self.load(inst, width),
             Op::Store(width) => self.store(inst, width),
+            Op::Stream => {
+                let (value, at) = (self.vector(inst, 0), self.address(inst.mem));
+                let at = Operand::Memory(at);
+                self.asm.packed(isa::VMOVNTPS, value, 0, at, Modifiers::default());
+            }
+            Op::Fence => self.asm.fence(),
             Op::StoreFirst(width, n) => self.store_first(inst, width, n),
             Op::Gather { wide } => self.gather(inst, wide),
             Op::Scatter { wide } => self.scatter(inst, wide),

@@ -89,7 +89,7 @@ impl Emitter<'_> {
                 }
             };
             let words = Source::Reg(self.f.register(words));
-            let op = Op::Store(Width::Word);
+            let op = self.storing(i, Width::Word);
             self.f.push(Inst { mem: Some(mem), ..Inst::new(op, None, &[words]) });
         }
         Ok(())

@@ -102,6 +102,10 @@ pub(super) enum Op {
     SplatNarrow(Width),
     Load(Width),
     Store(Width),
+    /// A whole vector past the caches.
+    Stream,
+    /// Stores past the caches are seen by others from here on.
+    Fence,
     /// So many narrow elements, and zeros; with vectors of 256 bits.
     LoadFirst(Width, usize),
     /// So many lanes.
@@ -211,6 +215,8 @@ impl Inst {
         matches!(
             self.op,
             Op::Store(_)
+                | Op::Stream
+                | Op::Fence
                 | Op::StoreFirst(..)
                 | Op::Scatter { .. }
                 | Op::StoreApart { .. }

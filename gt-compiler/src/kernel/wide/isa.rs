@@ -236,6 +236,7 @@ packed! {
 
     LOAD_PS      = "vmovups"      1 0 0x10 W0 0 ymm;
     STORE_PS     = "vmovups"      1 0 0x11 W0 0 ymm;
+    VMOVNTPS     = "vmovntps"     1 0 0x2b W0 0 ymm;
     LOAD_PD      = "vmovupd"      1 1 0x10 W1 0 ymm;
     STORE_PD     = "vmovupd"      1 1 0x11 W1 0 ymm;
     VPMOVZXBD    = "vpmovzxbd"    2 1 0x31 W0 0 ymm;

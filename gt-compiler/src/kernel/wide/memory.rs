@@ -315,14 +315,14 @@ impl Emitter<'_> {
         let rest = if stride == 0 { Some(Rest::First(1)) } else { rest(part) };
         let Value::Pair(pair) = value else {
             let value = self.f.stored(dtype, value)?;
-            return self.store_lanes(dtype, stride, mem, (value, rest));
+            return self.store_lanes((i, dtype), stride, mem, (value, rest));
         };
         if stride == 0 {
-            return self.store_lanes(dtype, stride, mem, (pair[0], rest));
+            return self.store_lanes((i, dtype), stride, mem, (pair[0], rest));
         }
         for (half, value) in pair.into_iter().enumerate() {
             let (mem, rest) = (self.half_mem(mem, stride, half)?, self.half_rest(part, half));
-            self.store_lanes(dtype, stride, mem, (value, rest))?;
+            self.store_lanes((i, dtype), stride, mem, (value, rest))?;
         }
         Ok(())
     }
@@ -330,7 +330,7 @@ impl Emitter<'_> {
     /// The lanes of one vector to memory, all of them or the rest.
     fn store_lanes(
         &mut self,
-        dtype: DType,
+        (i, dtype): (usize, DType),
         stride: i64,
         mem: Mem,
         (value, rest): (Source, Option<Rest>),
@@ -348,7 +348,7 @@ impl Emitter<'_> {
             }
             Some(Rest::First(n)) => (Op::StoreFirst(width(dtype), n), mem, None),
             Some(Rest::Where(mask)) => (Op::Store(width(dtype)), mem, Some(mask)),
-            None => (Op::Store(width(dtype)), mem, None),
+            None => (self.storing(i, width(dtype)), mem, None),
         };
         self.f.push(Inst { mem: Some(mem), mask, ..Inst::new(op, None, &[value]) });
         Ok(())

@@ -3,7 +3,8 @@
 //!
 //! `emit` writes a nest as linear code on virtual registers (`ir`), with addresses in `memory`,
 //! folds in `sums`, `across` and `rows`, the arithmetic in `lanes` and (for elements of eight
-//! bytes) `pairs` and `longs`; `halves` moves elements of two bytes as words. `alloc` gives it real
+//! bytes) `pairs` and `longs`; `halves` moves elements of two bytes as words, and
+//! `streams` stores past the caches. `alloc` gives it real
 //! registers, `encode` chooses the instructions of `isa`, and `asm` writes their bytes. Most
 //! instructions are the same for both sizes of vectors; `ymm` has what is different with 256 bits,
 //! and `pieces` what is moved in several instructions. Every element gets the bits that the
@@ -25,6 +26,7 @@ mod pairs;
 mod pieces;
 mod rows;
 mod scalars;
+mod streams;
 mod sums;
 mod vectors;
 mod ymm;

@@ -62,6 +62,8 @@ impl Encoder<'_> {
             | Op::Load(_)
             | Op::Store(_)
             | Op::StoreFirst(..)
+            | Op::Stream
+            | Op::Fence
             | Op::LoadApart { .. }
             | Op::StoreApart { .. }
             | Op::Ramp(_)

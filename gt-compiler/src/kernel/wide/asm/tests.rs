@@ -44,6 +44,7 @@ struct Form {
     broadcast: bool,
     /// Addresses with a vector of distances, and with nothing else.
     distances: bool,
+    masks: bool,
     zeroing: bool,
     /// Bytes of the number behind it.
     imm: usize,
@@ -57,6 +58,7 @@ const VECTORS: Form = Form {
     memory: true,
     broadcast: true,
     distances: false,
+    masks: true,
     zeroing: true,
     imm: 0,
 };
@@ -108,6 +110,7 @@ fn packed_form(op: Packed) -> Form {
         isa::VCVTPS2PH => Form { registers: true, ..number(store) },
         isa::VPMOVQD => Form { registers: true, ..store },
         isa::STORE_PS | isa::STORE_PD | isa::VPMOVDB | isa::VPMOVDW => store,
+        isa::VMOVNTPS => Form { masks: false, ..store },
         isa::VGATHERDPS | isa::VGATHERDPD => {
             Form { order: RegOperand, distances: true, memory: false, ..store }
         }
@@ -241,7 +244,8 @@ fn every_use(form: Form, vectors: Vectors, mut check: impl FnMut(Asked)) {
     let n_regs = if scalar { 16 } else { count(form.reg) };
     let has_second = !matches!(form.order, RegOperand | OperandReg | OnlyOperand);
     let n_seconds = if has_second { count(form.operand) } else { 1 };
-    let takes_masks = vectors == Vectors::Zmm
+    let takes_masks = form.masks
+        && vectors == Vectors::Zmm
         && (form.reg == Class::Vector && !scalar || form.operand == Class::Vector);
     let mut n = 0_u32;
     let mut give = |reg: u8, second: u8, operand: Operand, broadcast: bool| {

@@ -1,0 +1,82 @@
+//! Stores past the caches.
+//!
+//! A vector that is a line of the cache goes to memory at once, and memory need not read the line
+//! that is overwritten. The instructions want addresses of whole lines, and generated code looks
+//! whether its first ones are: if not, it stores through the caches, by the same loops. The values
+//! are the same either way.
+
+use super::{
+    Unsupported,
+    emit::{Emitter, Part},
+    ir::{Inst, Op, Reg, Width},
+};
+use crate::kernel::{nest::Nest, spec::Store};
+
+/// Bytes of a line of the cache.
+const LINE: i64 = 64;
+
+impl Nest {
+    /// Whether all whole vectors of a store are lines of the cache if the first one is.
+    pub(crate) fn stores_lines(&self, store: &Store) -> bool {
+        let Some(vector) = self.vector else { return false };
+        let size = self.spec.buffers[usize::from(store.buffer)].size();
+        let stride = |at: usize| self.stride(&store.access, at);
+        let others = (0..self.order.len()).filter(|at| *at != vector);
+        !self.folds()
+            && stride(vector) == 1
+            && self.extent(vector) * size >= LINE as usize
+            && (size >= 4 || self.by_words())
+            && others.map(stride).all(|stride| stride * size as i64 % LINE == 0)
+    }
+}
+
+impl Emitter<'_> {
+    /// The whole nest: with stores past the caches, and without where lines do not fit.
+    pub(super) fn streaming_or_not(&mut self) -> Result<(), Unsupported> {
+        let nest = self.nest;
+        let is_streamed =
+            |store: &Store| nest.spec.streams.contains(&store.buffer) && nest.stores_lines(store);
+        let streamed: Vec<bool> = nest.spec.stores.iter().map(is_streamed).collect();
+        if !streamed.contains(&true) {
+            return self.nest_from(0, Part::Outside);
+        }
+        let (through, end) = (self.f.label(), self.f.label());
+        let zero = self.number(0);
+        for i in (0..streamed.len()).filter(|i| streamed[*i]) {
+            let behind_line = self.behind_line(i)?;
+            self.jump(zero, behind_line, true, through);
+        }
+        self.streamed = streamed;
+        self.nest_from(0, Part::Outside)?;
+        self.streamed.fill(false);
+        // What goes past the caches is seen by others once this is done.
+        self.f.push(Inst::new(Op::Fence, None, &[]));
+        self.jump(zero, zero, false, end);
+        self.f.push(Inst::new(Op::Label(through), None, &[]));
+        self.nest_from(0, Part::Outside)?;
+        self.f.push(Inst::new(Op::Label(end), None, &[]));
+        Ok(())
+    }
+
+    /// How many bytes behind the beginning of a line the first element of a store lies.
+    fn behind_line(&mut self, store: usize) -> Result<Reg, Unsupported> {
+        let (nest, place) = (self.nest, self.store_at[store]);
+        let Store { buffer, access, .. } = &nest.spec.stores[store];
+        let mem = self.mem(place, 0)?;
+        let mut first = self.general(Op::Address, &[], Some(mem));
+        if let Some((at, _)) = nest.split_parallel {
+            let size = nest.spec.buffers[usize::from(*buffer)].size() as i64;
+            let by = i32::try_from(nest.stride(access, at) * size);
+            let by = by.map_err(|_| Unsupported("a huge stride"))?;
+            let moved = self.general(Op::Multiply(by), &[self.ranges[0].0], None);
+            first = self.sum(first, Some((moved, 1)), 0);
+        }
+        Ok(self.general(Op::And(LINE as i32 - 1), &[first], None))
+    }
+
+    /// The instruction that stores whole vectors.
+    pub(super) fn storing(&self, store: usize, width: Width) -> Op {
+        let is_whole = matches!(width, Width::Word | Width::Double);
+        if is_whole && self.streamed[store] { Op::Stream } else { Op::Store(width) }
+    }
+}
