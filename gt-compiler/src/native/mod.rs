@@ -44,10 +44,11 @@ pub use artifact::checksum;
 pub(crate) use cache::Cache;
 pub(crate) use context::Context;
 pub(crate) use context::Products;
+pub(crate) use kept::is_product;
 pub use store::{keep_file, kept_file, write_whole};
 pub use team::Team;
 #[cfg(feature = "torch")]
-pub(crate) use {cache::split, context::Memory, kept::is_product, scan::CHUNK as SCAN_CHUNK};
+pub(crate) use {cache::split, context::Memory, scan::CHUNK as SCAN_CHUNK};
 
 /// The native engine's code for single pieces of work.
 #[cfg(feature = "torch")]

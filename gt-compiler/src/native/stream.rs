@@ -9,8 +9,7 @@
 pub(super) const LEAST: usize = 24 << 20;
 
 /// Bytes of a line of the cache.
-#[cfg(target_arch = "x86_64")]
-const LINE: usize = 64;
+pub(super) const LINE: usize = 64;
 
 /// Copies without leaving the destination in the caches.
 ///
@@ -89,5 +88,21 @@ pub(super) fn fence() {
     // SAFETY: every x86-64 processor has the instruction.
     unsafe {
         std::arch::x86_64::_mm_sfence();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_has_all_bytes_wherever_it_begins() {
+        let from: Vec<u8> = (0..400).map(|i| (i % 251) as u8).collect();
+        for (first, len) in [(0, 400), (1, 300), (5, 63), (63, 65), (64, 0), (17, 128), (60, 3)] {
+            let mut to = vec![255; 600];
+            copy(&from[..len], &mut to[first..first + len]);
+            assert_eq!(to[first..first + len], from[..len]);
+            assert!(to[..first].iter().chain(&to[first + len..]).all(|byte| *byte == 255));
+        }
     }
 }

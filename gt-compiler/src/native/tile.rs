@@ -31,8 +31,6 @@ const COLUMNS: usize = 128;
 /// Bytes of scratch of a tile that holds there only what goes past the caches: few, so that reading
 /// for one tile overlaps with the stores of the one before.
 const STREAM_SCRATCH: usize = 8 << 10;
-/// Rows of tiles whose kernels store past the caches are a multiple of these: elements may be rows.
-const STREAM_ROWS: usize = 64;
 /// Bytes that several stages of a tile read: a part of the second-level cache, so that only the
 /// first stage waits for memory.
 const SHARED: usize = 256 << 10;
@@ -144,14 +142,16 @@ fn finish(drafts: Vec<Draft>, dims: &[usize], total: usize, setting: &Setting<'_
         (false, true) => COLUMNS,
         (false, false) => LINE,
     };
-    // So that each task begins with a line.
-    let whole = if past.is_empty() { whole } else { whole.max(STREAM_ROWS) };
     let block = block(per_row, (n_rows, n_outer), (floor, limit), whole, total, setting);
     let shared: usize = shared(&drafts, &written).iter().map(|b| row_bytes(*b)).sum();
     let block = match SHARED.checked_div(shared) {
         Some(most) if !has_product => block.min(most.max(floor)),
         Some(_) | None => block,
     };
+    // Each block begins with a line, of which an element may be a row.
+    let unit = |b: &BufferId| stream::LINE >> (row_bytes(*b) | stream::LINE).trailing_zeros();
+    let unit = past.iter().map(unit).max().unwrap_or(1);
+    let block = block.next_multiple_of(unit).min(n_rows.max(1));
     let mut scratch = Scratch { places: BTreeMap::new(), len: 0, copies: SmallVec::new() };
     for &b in written.iter().filter(|b| local(b)) {
         scratch.places.insert(b, (scratch.len, row_bytes(b)));

@@ -117,11 +117,12 @@ fn weights(op: &Op, args: &[Arg<'_>]) -> Option<Tensor> {
 /// | `prod`, `cumprod` | infinity, NaN | product of others | NaN | libtorch divides by it |
 /// | `pow` | 0 to a negative power | 0 to the exponent | -inf | the base has no logarithm |
 /// | `max_pool2d` | infinity, NaN | all equal to the largest | the first | padding is -inf, too |
+/// | `exp2` | an infinite `f16` | infinity | a number | libtorch computes in `f32` here |
 /// | `remainder`, `fmod` | next to a jump | either side | either side | rounding of the quotient |
 ///
 /// The gradient of `maximum`, `minimum` and `relu` flows to the operand that equals the result, as
 /// in JAX. This function replaces NaN in their operands, so that the other elements are compared.
-/// The last five rows are not compared at the listed values.
+/// The last six rows are not compared at the listed values.
 fn defined(op: &Op, args: &[Arg<'_>]) -> Vec<Option<Tensor>> {
     let differs = matches!(op, Op::Maximum | Op::Minimum | Op::Relu);
     let replaced = |arg: &Arg<'_>| match arg {
@@ -133,7 +134,7 @@ fn defined(op: &Op, args: &[Arg<'_>]) -> Vec<Option<Tensor>> {
     args.iter().map(replaced).collect()
 }
 
-/// Whether the operands are where one of the last five rows of the table applies.
+/// Whether the operands are where one of the last six rows of the table applies.
 fn is_apart(op: &Op, args: &[Arg<'_>]) -> bool {
     let holds = |found: Tensor| found.any().int64_value(&[]) == 1;
     let wide = |arg: &Arg<'_>| match arg {
@@ -152,6 +153,10 @@ fn is_apart(op: &Op, args: &[Arg<'_>]) -> bool {
             let [base, exponent] = [0, 1].map(|i| wide(&args[i]));
             holds(base.eq(0.0).logical_and(&exponent.lt(0.0)))
         }
+        Op::Exp2 => {
+            let narrow = |x: &Tensor| dtype_of(x).unwrap() == DType::F16;
+            matches!(&args[0], Arg::Tensor(x) if narrow(x)) && holds(wide(&args[0]).ge(16.0))
+        }
         Op::Remainder | Op::Fmod => {
             let quotient = wide(&args[0]) / wide(&args[1]);
             holds((&quotient - quotient.round()).abs().lt(1e-3))
@@ -169,12 +174,12 @@ fn compare(op: &Op, args: &[Arg<'_>], near: Near) -> Option<Result<(), String>> 
         return None;
     }
     let weights = weights(op, &args)?;
-    let theirs = theirs(op, &args, &weights)?;
+    let (result, theirs) = (dtype_of(&weights).unwrap(), theirs(op, &args, &weights)?);
     for (i, (ours, theirs)) in ours(op, &args, &weights).iter().zip(&theirs).enumerate() {
         let found = match (ours, theirs) {
             (Some(ours), Some(theirs)) => {
                 let [ours, theirs] = [ours, theirs].map(|t| ops::download(t).unwrap());
-                near(op, &ours, &theirs)
+                near(op, result, &ours, &theirs)
             }
             (None, None) => None,
             // Nothing depends on an element where there is none.
@@ -188,25 +193,33 @@ fn compare(op: &Op, args: &[Arg<'_>], near: Near) -> Option<Result<(), String>> 
     Some(Ok(()))
 }
 
-/// The first difference of two gradients.
-type Near = fn(&Op, &HostTensor, &HostTensor) -> Option<String>;
+/// The first difference of two gradients of an op whose result has a dtype.
+type Near = fn(&Op, DType, &HostTensor, &HostTensor) -> Option<String>;
 
 /// To 4e-5 of the largest element for `f32`, to three roundings of narrow floats; to six for
-/// `rsqrt`, since libtorch takes the third power of its narrow result, and rounds each product.
-fn altogether(op: &Op, ours: &HostTensor, theirs: &HostTensor) -> Option<String> {
-    let narrow = ours.ty().dtype.size() == 2;
-    let units = match (narrow, op) {
+/// `rsqrt`, since libtorch takes the third power of its narrow result, and rounds each product. The
+/// gradient of a wide operand is as precise as the result.
+fn altogether(op: &Op, result: DType, ours: &HostTensor, theirs: &HostTensor) -> Option<String> {
+    let digits = |dtype| match dtype {
+        DType::Bf16 => 8,
+        DType::F16 => 11,
+        DType::F32 => 24,
+        _ => 53,
+    };
+    let own = digits(ours.ty().dtype);
+    let least = own.min(digits(result));
+    let units = match (least < digits(DType::F32), op) {
         (true, Op::Rsqrt) => 3.0,
         (true, _) => 1.5,
         (false, _) => 40.0,
     };
-    difference(ours, theirs, units)
+    difference(ours, theirs, units * f64::from(own - least).exp2())
 }
 
 /// To 1e-4 of each element for `f32`, and zeros where the others have subnormals.
-fn each(op: &Op, ours: &HostTensor, theirs: &HostTensor) -> Option<String> {
+fn each(op: &Op, result: DType, ours: &HostTensor, theirs: &HostTensor) -> Option<String> {
     if ours.ty() != theirs.ty() {
-        return altogether(op, ours, theirs);
+        return altogether(op, result, ours, theirs);
     }
     let (unit, least) = match ours.ty().dtype {
         DType::F64 => (1e-11, 1e-300),

@@ -95,11 +95,13 @@ impl Emitter<'_> {
         Ok(())
     }
 
-    /// The words of a value that is stored as it was loaded.
+    /// The words of a `bf16` that is stored as it was loaded. An `f16` that is no number becomes
+    /// another one on its way through `f32`.
     fn moved(&self, value: ExprId) -> Option<Source> {
-        let Expr::Load { access, .. } = &self.nest.spec.node(value).expr else { return None };
+        let node = self.nest.spec.node(value);
+        let Expr::Load { access, .. } = &node.expr else { return None };
         let is_along = self.nest.vector.is_some_and(|v| self.nest.stride(access, v) != 0);
-        is_along.then(|| self.words[value.0 as usize])
+        (is_along && node.dtype == DType::Bf16).then(|| self.words[value.0 as usize])
     }
 }
 

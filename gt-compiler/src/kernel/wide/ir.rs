@@ -1,8 +1,8 @@
 //! Linear code of one kernel on virtual registers.
 //!
 //! An instruction names at most one result, up to three sources, a mask and an address. A register
-//! is defined before it is used; only accumulators and loop counters are defined more than once,
-//! all but the first time in terms of themselves.
+//! is defined before it is used; accumulators, loop counters and what is changed in some lanes only
+//! are defined more than once, all but the first time in terms of themselves.
 
 use smallvec::SmallVec;
 

@@ -1,9 +1,9 @@
 //! Stores past the caches.
 //!
-//! A vector that is a line of the cache goes to memory at once, and memory need not read the line
-//! that is overwritten. The instructions want addresses of whole lines, and generated code looks
-//! whether its first ones are: if not, it stores through the caches, by the same loops. The values
-//! are the same either way.
+//! Whole lines of the cache go to memory at once, one vector each or two of 256 bits, and memory
+//! need not read the lines that are overwritten. The instructions want addresses at lines, and
+//! generated code looks whether its first ones are: if not, it stores through the caches, by the
+//! same loops. The values are the same either way.
 
 use super::{
     Unsupported,
@@ -16,7 +16,7 @@ use crate::kernel::{nest::Nest, spec::Store};
 const LINE: i64 = 64;
 
 impl Nest {
-    /// Whether all whole vectors of a store are lines of the cache if the first one is.
+    /// Whether all whole vectors of a store lie in lines of the cache as the first one does.
     pub(crate) fn stores_lines(&self, store: &Store) -> bool {
         let Some(vector) = self.vector else { return false };
         let size = self.spec.buffers[usize::from(store.buffer)].size();

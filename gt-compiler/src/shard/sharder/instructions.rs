@@ -9,6 +9,7 @@ use gt_ir::{Emit, Op, OpError, Operand, OperandType, Scalar, Type, ValueId};
 use smallvec::SmallVec;
 
 use super::{LITERALS, Mode, Sharder, Value};
+use crate::native::is_product;
 use crate::shard::choose::{Operand as Choice, Question, Strategy};
 use crate::shard::lanes::Arg;
 use crate::shard::plan::MAX_WAYS;
@@ -159,8 +160,8 @@ impl Emit for Sharder<'_> {
         let mesh = mesh.or_else(|| self.scopes.current().map(|scope| Arc::clone(&scope.mesh)));
         let mesh = mesh.unwrap_or_else(|| self.mesh_of(inputs));
         let factors = factors(&op, &types, &ty);
-        // An engine may compute the op in a way of its own, with other bits than its expansion.
-        let keeps_bits = self.scopes.pinned() && ty.dtype.is_float();
+        // Engines multiply in an order of their own, which gives other bits than the expansion.
+        let keeps_bits = self.scopes.pinned() && is_product(&op, &types);
         let allows =
             |factors: &Factors| planned || keeps_bits || self.allows(factors, inputs, &mesh);
         if let Meaning::Derived(expansion) = op.spec().meaning
