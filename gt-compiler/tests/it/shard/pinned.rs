@@ -158,3 +158,21 @@ output %5
 ";
     check_bits(text, &[], &[("rows", 0), ("columns", 1)]);
 }
+
+/// The engine multiplies in `f64`, one element after the other; their expansions in `f32`, in pairs.
+#[test]
+fn products_along_a_cut_axis_are_those_of_one_worker() {
+    let text = "gt tape 1
+%0 = input : f32[6,40]
+enter \"columns\"
+%1 = sin %0
+%2 = cumprod[1] %1
+%3 = prod[1] %1
+exit \"columns\"
+free %0
+free %1
+output %2
+output %3
+";
+    check_bits(text, &[], &[("columns", 1)]);
+}
