@@ -159,7 +159,7 @@ output %5
     check_bits(text, &[], &[("rows", 0), ("columns", 1)]);
 }
 
-/// The engine multiplies in `f64`, one element after the other; their expansions in `f32`, in pairs.
+/// The engine multiplies in `f64`, one element after the other; the expansions in `f32`, in pairs.
 #[test]
 fn products_along_a_cut_axis_are_those_of_one_worker() {
     let text = "gt tape 1
