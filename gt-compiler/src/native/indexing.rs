@@ -247,7 +247,8 @@ impl Indexed<'_> {
     /// Copies what is added to, unless the result lies where it lay.
     pub(super) fn copy_base(&self, base: Option<&[u8]>, to: &mut [u8]) {
         let Some(base) = base else { return };
-        let is_large = to.len() >= stream::LEAST;
+        // The base takes as much of the caches as its copy.
+        let is_large = 2 * to.len() >= stream::LEAST;
         parallel_chunks(self.context, to, COPIED, &|i, to| {
             let base = &base[i * COPIED..][..to.len()];
             match is_large {
