@@ -133,8 +133,8 @@ impl Compiler {
             .map_err(codegen)?
             .finish(settings::Flags::new(flags))
             .map_err(codegen)?;
-        let call_conv = isa.default_call_conv();
-        let target = Target { fma: has_fma(), rounds: has_rounding(), call_conv, host: None };
+        let (fma, rounds) = fma_and_rounding();
+        let target = Target { fma, rounds, call_conv: isa.default_call_conv(), host: None };
         Ok(Compiler {
             isa,
             target,
@@ -252,22 +252,14 @@ fn kernel(address: *const u8, memory: &Arc<Memory>) -> Kernel {
     Kernel { entry, _memory: memory.clone() }
 }
 
+/// Whether the processor rounds `a * b + c` once, and floats to integers in one instruction.
 #[cfg(target_arch = "x86_64")]
-fn has_fma() -> bool {
-    std::arch::is_x86_feature_detected!("fma")
+fn fma_and_rounding() -> (bool, bool) {
+    use std::arch::is_x86_feature_detected as has;
+    (has!("fma"), has!("sse4.1"))
 }
 
 #[cfg(not(target_arch = "x86_64"))]
-fn has_fma() -> bool {
-    true
-}
-
-#[cfg(target_arch = "x86_64")]
-fn has_rounding() -> bool {
-    std::arch::is_x86_feature_detected!("sse4.1")
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-fn has_rounding() -> bool {
-    true
+fn fma_and_rounding() -> (bool, bool) {
+    (true, true)
 }

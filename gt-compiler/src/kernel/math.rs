@@ -160,16 +160,16 @@ impl Lanes<'_, '_> {
 
     #[expect(clippy::wildcard_enum_match_arm, reason = "the others do not round to integers")]
     fn rounded(&mut self, op: Unary, dtype: DType, a: Value) -> Option<Value> {
-        let ty = scalar_type(dtype);
-        if !self.target.rounds && ty == types::F32 {
+        if !self.target.rounds {
+            let function = f64_function(op)?;
+            if scalar_type(dtype) == types::F64 {
+                return Some(self.call(DType::F64, function, [a]));
+            }
             return Some(self.per_lane(DType::F32, DType::F32, [a], |l, [a]| {
                 let wide = l.b.ins().fpromote(types::F64, a);
-                let whole = f64_function(op).map_or(wide, |f| l.call(DType::F64, f, [wide]));
+                let whole = l.call(DType::F64, function, [wide]);
                 l.b.ins().fdemote(types::F32, whole)
             }));
-        }
-        if !self.target.rounds {
-            return Some(self.call(DType::F64, f64_function(op)?, [a]));
         }
         Some(match op {
             Unary::Floor => self.b.ins().floor(a),

@@ -201,13 +201,12 @@ fn stores_lines(drafts: &[Draft], buffer: BufferId) -> bool {
     let mut writers = drafts.iter().filter(|draft| draft.writes().contains(&buffer));
     let (Some(writer), None) = (writers.next(), writers.next()) else { return false };
     let Draft::Kernel(k) = writer else { return false };
-    let is_read = drafts.iter().any(|draft| draft.reads().contains(&buffer));
-    let nest = || Nest::new(k.spec.clone());
-    let stores_lines = |nest: &Nest| {
-        let here = |store: &&Store| k.argument(store.buffer).buffer == buffer;
-        nest.spec.stores.iter().filter(here).all(|store| nest.stores_lines(store))
-    };
-    !is_read && !transposes(writer) && stores_lines(&nest())
+    if transposes(writer) || drafts.iter().any(|draft| draft.reads().contains(&buffer)) {
+        return false;
+    }
+    let nest = Nest::new(k.spec.clone());
+    let here = |store: &&Store| k.argument(store.buffer).buffer == buffer;
+    nest.spec.stores.iter().filter(here).all(|store| nest.stores_lines(store))
 }
 
 /// Whether a kernel reads along its rows what lies across them: then neighboring rows share lines
