@@ -721,7 +721,8 @@ pub(crate) struct CompileArgs {
     /// latency=200e-6,exchange=10e9,flops=40e9,memory=8e9]
     #[arg(long, value_name = "RATES", value_parser = |text: &str| Rates::default().stating(text))]
     pub(crate) rates: Option<Rates>,
-    /// With the stage `sharded` and a plan: the bytes that each worker has for values, as in 80e9
+    /// The bytes that a worker has for values, as in 80e9. If they are too few, the program makes
+    /// values again in place of keeping them; with the stage `sharded`, a plan spreads them
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     pub(crate) memory: Option<u64>,
     /// With the stage `sharded`: the ways in which workers could compute this instruction, their

@@ -28,10 +28,19 @@ fn measure(graph: &Graph, numerics: Numerics) -> Result<(), Box<dyn Error>> {
     let mut best = f64::INFINITY;
     for _ in 0..RUNS {
         let start = Instant::now();
-        pipeline::optimize(graph, &Options { numerics }, &Machine::PROCESSOR)?;
+        pipeline::optimize(
+            graph,
+            &Options { numerics, ..Options::default() },
+            &Machine::PROCESSOR,
+        )?;
         best = best.min(start.elapsed().as_secs_f64() * 1e3);
     }
-    let report = pipeline::optimize(graph, &Options { numerics }, &Machine::PROCESSOR)?.report;
+    let report = pipeline::optimize(
+        graph,
+        &Options { numerics, ..Options::default() },
+        &Machine::PROCESSOR,
+    )?
+    .report;
     println!("{numerics}: {best:.1} ms for {} instructions", report.instructions);
     println!(
         "  nodes {:?}, seconds {:.6} -> {:.6}",

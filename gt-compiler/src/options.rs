@@ -119,6 +119,10 @@ pub fn switch(
 pub struct Options {
     /// The liberties of rewriting with floats.
     pub numerics: Numerics,
+    /// The bytes that a run may allocate, for its results and for what it needs on its way. A
+    /// program that would take more makes values again in place of keeping them, as far as that
+    /// helps.
+    pub memory: Option<usize>,
 }
 
 /// The error of a text that names no policy.
@@ -164,7 +168,7 @@ impl Options {
     pub fn from_env() -> Result<Options, UnknownNumerics> {
         let named = gt_settings::var(NUMERICS_VARIABLE);
         let numerics = named.map(|name| name.parse()).transpose()?.unwrap_or_default();
-        Ok(Options { numerics })
+        Ok(Options { numerics, memory: None })
     }
 }
 

@@ -219,7 +219,7 @@ mod tests {
     }
 
     fn check(numerics: Numerics, config: &Config, seeds: std::ops::Range<u64>) {
-        let options = Options { numerics };
+        let options = Options { numerics, ..Options::default() };
         for seed in seeds {
             let mut source = Source::from_seed(seed);
             let tape = tape(&mut source, config);
@@ -257,7 +257,7 @@ mod tests {
 
     #[test]
     fn passes_are_idempotent_and_deterministic() {
-        let options = Options { numerics: Numerics::Reassociate };
+        let options = Options { numerics: Numerics::Reassociate, ..Options::default() };
         let machine = Machine::PROCESSOR;
         for seed in 0..60 {
             let tape =

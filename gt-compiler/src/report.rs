@@ -69,6 +69,10 @@ pub struct Report {
     pub kernels: usize,
     /// Steps a run takes.
     pub launches: usize,
+    /// Bytes that a run allocates, for its results and for what it needs on its way.
+    pub bytes: u64,
+    /// Groups of kernels that run again, so that their results need not be kept meanwhile.
+    pub again: usize,
     /// The passes, in order.
     pub passes: Vec<PassReport>,
     /// The search over equal programs.

@@ -24,7 +24,8 @@ use std::path::Path;
 
 pub(crate) fn compile(args: &CompileArgs, json: bool) -> Result<()> {
     let checked = files::tape(&args.file)?;
-    let stages = Stages::new(&checked.tape, options(args)?)?;
+    let memory = args.memory.and_then(|bytes| usize::try_from(bytes).ok());
+    let stages = Stages::new(&checked.tape, options(args)?)?.within(memory);
     let config = args.config.as_deref().map(signals::read).transpose()?;
     if let Some(file) = &args.output {
         files::write(file, &stages.artifact()?)?;

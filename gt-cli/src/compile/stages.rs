@@ -30,6 +30,14 @@ impl Stages<'_> {
         Ok(Stages { tape, options, segment, optimized: OnceCell::new(), compiled: OnceCell::new() })
     }
 
+    /// The same for a worker that has so many bytes for values, those of the inputs among them.
+    pub(crate) fn within(mut self, memory: Option<usize>) -> Self {
+        let graph = &self.segment.graph;
+        let given: usize = graph.inputs().iter().map(|id| graph.node(*id).ty.bytes()).sum();
+        self.options.memory = memory.map(|memory| memory.saturating_sub(given));
+        self
+    }
+
     /// The text of a stage.
     pub(crate) fn text(&self, emit: Emit) -> Result<String> {
         Ok(match emit {

@@ -18,8 +18,8 @@ use crate::{
     kernel::{Expr, KernelSpec},
     options::Numerics,
     schedule::{
-        BufferId, Group, KernelPiece, KernelStage, MatMul, Multiplier, Piece, ScalarArg, Schedule,
-        Uses, distance_in, group, kernels, together,
+        BufferId, Group, KernelPiece, KernelStage, MAX_PIECES, MatMul, Multiplier, Piece,
+        ScalarArg, Schedule, Uses, distance_in, group, kernels, together,
     },
 };
 
@@ -106,7 +106,7 @@ pub(crate) fn launches(
         }
     }
     let joiner = Joiner::new(schedule);
-    let groups = group(&schedule.pieces);
+    let groups = group(&schedule.pieces, MAX_PIECES);
     let with_rows = |launch| {
         let Launch::Piece(Piece::MatMul(work)) = launch else { return launch };
         match affine.get(&work.out) {

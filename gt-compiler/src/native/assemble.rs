@@ -3,49 +3,98 @@
 //!
 //! Jobs that follow each other and do not depend on each other share a wave: the steps of an
 //! optimizer over all its parameters are one launch, as are the two products of a linear layer's
-//! gradient.
+//! gradient. Where memory is short, values are made again (`recompute`).
 
 use std::collections::BTreeSet;
 
-use gt_ir::Graph;
+use gt_ir::{Graph, Type};
 use smallvec::SmallVec;
 
 use super::{
     loops, memory,
     plan::{Chunked, Job, Plan, Wave},
+    recompute::Grouped,
     tile::{GRAIN, Setting, tile, weight},
 };
 use crate::{
     error::EngineError,
-    schedule::{BufferId, Group, Piece, Schedule, Sources, cuts, group, is_whole},
+    schedule::{BufferId, Group, MAX_PIECES, Piece, Schedule, Sources, cuts, is_whole},
 };
 
 /// Makes the plan of a part of a loop.
 pub(super) type Parts<'a> = dyn Fn(&Graph) -> Result<Plan, EngineError> + 'a;
 
+/// Pieces of a group at most, one number after the other until a plan fits into its memory: values
+/// live as long as the groups that use them run, and each group runs again by itself.
+const SMALLER: [usize; 3] = [MAX_PIECES, 12, 4];
+/// Times that a plan is made again for less memory, at most: buffers do not lie without gaps, so
+/// that a plan may take more than its values.
+const TRIES: usize = 3;
+
+/// What a plan is made for.
+pub(super) struct Wanted<'a> {
+    /// The inputs that nobody needs after a run.
+    pub(super) donated: &'a [bool],
+    pub(super) threads: usize,
+    /// Bytes that a run may allocate.
+    pub(super) memory: Option<usize>,
+}
+
 /// Assembles the plan of a scheduled graph, and with `parts` those of its loops.
 pub(super) fn assemble(
     graph: &Graph,
-    schedule: Schedule,
-    donated: &[bool],
-    threads: usize,
+    schedule: &Schedule,
+    wanted: &Wanted<'_>,
     parts: &Parts<'_>,
 ) -> Result<Plan, EngineError> {
-    let Schedule { pieces, sources, sizes, outputs } = schedule;
+    let planned = |groups: &Grouped| planned(graph, &schedule.outputs, groups, wanted, parts);
+    let memory = wanted.memory.unwrap_or(usize::MAX);
+    let mut least: Option<Plan> = None;
+    for most in SMALLER {
+        let groups = Grouped::new(schedule, most);
+        let mut plan = planned(&groups)?;
+        let mut budget = plan.layout.arena;
+        for _ in 0..TRIES {
+            let excess = plan.bytes().saturating_sub(memory);
+            if excess == 0 {
+                return Ok(plan);
+            }
+            if least.as_ref().is_none_or(|least| plan.bytes() < least.bytes()) {
+                least = Some(plan);
+            }
+            if budget == 0 {
+                break;
+            }
+            budget = budget.saturating_sub(excess);
+            let Some(smaller) = groups.recomputed(budget) else { break };
+            plan = planned(&smaller)?;
+        }
+    }
+    least.ok_or_else(|| EngineError::Codegen("no plan was made".into()))
+}
+
+/// The plan of groups of pieces.
+fn planned(
+    graph: &Graph,
+    outputs: &[(BufferId, Type)],
+    grouped: &Grouped,
+    wanted: &Wanted<'_>,
+    parts: &Parts<'_>,
+) -> Result<Plan, EngineError> {
+    let Grouped { pieces, sources, groups, needed, sizes, again, .. } = grouped;
     let mut plan = Plan {
         inputs: graph.inputs().iter().map(|id| graph.node(*id).ty).collect(),
         n_scalars: graph.slots().len(),
-        outputs,
-        sizes,
+        outputs: outputs.iter().copied().collect(),
+        sizes: sizes.clone(),
+        again: *again,
         ..Plan::default()
     };
-    let groups = group(&pieces);
-    let needed = needed(&plan, &pieces, &groups);
     // Of the jobs of the last wave, which are apart.
     let mut beside = Vec::new();
-    for (group, needed) in groups.iter().zip(&needed) {
+    for (group, needed) in groups.iter().zip(needed) {
         let members: Vec<&Piece> = group.pieces.iter().map(|&p| &pieces[p]).collect();
-        let jobs = jobs(&plan, &members, group, needed, threads, parts)?;
+        let jobs = jobs(&plan, &members, group, needed, wanted.threads, parts)?;
         let of = |pieces: &[usize]| Sources::join(pieces.iter().map(|&p| &sources[p]));
         let is_one = jobs.len() == 1;
         for (job, piece) in jobs.into_iter().zip(group.pieces.iter()) {
@@ -58,7 +107,7 @@ pub(super) fn assemble(
     let jobs = plan.waves.iter().flat_map(|wave| &wave.jobs);
     let rounds = jobs.filter_map(|job| if let Job::Loop(l) = job { Some(l.work()) } else { None });
     plan.work = pieces.iter().map(weight).chain(rounds).fold(0, usize::saturating_add);
-    memory::place(&mut plan, donated, threads);
+    memory::place(&mut plan, wanted.donated, wanted.threads);
     Ok(plan)
 }
 
@@ -92,26 +141,6 @@ fn portions(jobs: &[Job]) -> SmallVec<[(usize, usize); 1]> {
         portions = order.iter().map(|i| portions[*i]).collect();
     }
     portions
-}
-
-/// For each group, which of its results something outside reads.
-fn needed(plan: &Plan, pieces: &[Piece], groups: &[Group]) -> Vec<BTreeSet<BufferId>> {
-    const SEVERAL: usize = usize::MAX;
-    let mut reader: Vec<Option<usize>> = vec![None; plan.sizes.len()];
-    for (g, group) in groups.iter().enumerate() {
-        for b in group.pieces.iter().flat_map(|&p| pieces[p].reads()) {
-            let of = &mut reader[b.index()];
-            *of = Some(if of.is_none_or(|r| r == g) { g } else { SEVERAL });
-        }
-    }
-    plan.outputs.iter().for_each(|(b, _)| reader[b.index()] = Some(SEVERAL));
-    let results = |g: &Group| g.pieces.iter().flat_map(|&p| pieces[p].writes()).collect::<Vec<_>>();
-    let outside = |g: usize, b: &BufferId| reader[b.index()].is_some_and(|r| r != g);
-    groups
-        .iter()
-        .enumerate()
-        .map(|(g, group)| results(group).into_iter().filter(|b| outside(g, b)).collect())
-        .collect()
 }
 
 fn jobs(

@@ -18,7 +18,7 @@ use gt_ir::{Graph, OpError};
 
 use super::{
     artifact::{Artifact, Target},
-    assemble::assemble,
+    assemble::{Wanted, assemble},
     context::Products,
     kept::is_kept,
     loaded::Loaded,
@@ -123,6 +123,7 @@ impl Builder {
         self.nanos.fetch_add(clock.nanoseconds(), Relaxed);
         let report = report.map(|report| {
             (report.kernels, report.launches) = (plan.n_jobs(), plan.waves.len());
+            (report.bytes, report.again) = (plan.bytes() as u64, plan.again);
             report.clone()
         });
         let artifact = Artifact { target: self.target.clone(), key, report, plan, code };
@@ -156,8 +157,10 @@ impl Builder {
         let primitives = wide.as_ref().unwrap_or(primitives);
         let mut schedule = schedule(primitives, Updates::ByRow)?;
         self.mark(&mut schedule);
-        let part = |rounds: &Graph| self.plan(&optimized(rounds, options)?.graph, &[], options);
-        assemble(primitives, schedule, donated, self.target.threads, &part)
+        let rounds = Options { memory: None, ..*options };
+        let part = |graph: &Graph| self.plan(&optimized(graph, &rounds)?.graph, &[], &rounds);
+        let wanted = Wanted { donated, threads: self.target.threads, memory: options.memory };
+        assemble(primitives, &schedule, &wanted, &part)
     }
 
     /// Decides who computes each product.

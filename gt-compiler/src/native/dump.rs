@@ -117,6 +117,9 @@ fn traffic(plan: &Plan, job: &Job) -> u64 {
 fn write_plan(plan: &Plan, out: &mut String) -> fmt::Result {
     let (_, scratch) = plan.scratch;
     writeln!(out, "arena {} bytes, scratch {scratch} bytes a thread", plan.arena)?;
+    if plan.again > 0 {
+        writeln!(out, "made again: {}", plan.again)?;
+    }
     for (i, wave) in plan.waves.iter().enumerate() {
         writeln!(out, "launch {i}:")?;
         for job in &wave.jobs {

@@ -24,6 +24,7 @@ mod memory;
 mod multiply;
 mod number;
 mod plan;
+mod recompute;
 mod routines;
 mod run;
 mod scan;

@@ -28,6 +28,8 @@ pub(super) struct Plan {
     pub(super) waves: Vec<Wave>,
     /// Work in elements, about.
     pub(super) work: usize,
+    /// How many groups of pieces run again, because memory is short.
+    pub(super) again: usize,
 }
 
 /// Jobs that do not depend on each other.
@@ -198,6 +200,12 @@ impl Chunked {
 }
 
 impl Plan {
+    /// Bytes that a run allocates, if nobody else holds what it is given to overwrite.
+    pub(super) fn bytes(&self) -> usize {
+        let fresh = self.layout.made.iter().filter(|made| made.donor.is_none());
+        self.arena + fresh.map(|made| self.sizes[made.buffer.index()]).sum::<usize>()
+    }
+
     /// Number of jobs in all waves.
     pub(super) fn n_jobs(&self) -> usize {
         self.waves.iter().map(|w| w.jobs.len()).sum()

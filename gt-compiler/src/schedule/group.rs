@@ -26,8 +26,8 @@ const PRODUCT_ROWS: usize = 256;
 const PRODUCT_CALL: usize = 1 << 15;
 /// Groups looked at for shared reads.
 const NEIGHBORS: usize = 6;
-/// Pieces of one group at most.
-const MAX_PIECES: usize = 48;
+/// Pieces of one group at most, if there is memory enough.
+pub(crate) const MAX_PIECES: usize = 48;
 
 /// Pieces that run together.
 #[derive(Clone, Debug, Default)]
@@ -39,9 +39,9 @@ pub(crate) struct Group {
     pub(crate) rows: Extents,
 }
 
-/// Puts pieces into groups, in an order that respects what they read.
-pub(crate) fn group(pieces: &[Piece]) -> Vec<Group> {
-    let mut grouping = Grouping::new(pieces);
+/// Puts pieces into groups of at most `most`, in an order that respects what they read.
+pub(crate) fn group(pieces: &[Piece], most: usize) -> Vec<Group> {
+    let mut grouping = Grouping::new(pieces, most);
     (0..pieces.len()).for_each(|p| grouping.place(p));
     grouping.order.into_iter().filter_map(|slot| grouping.groups[slot].take()).collect()
 }
@@ -76,6 +76,8 @@ pub(crate) fn is_whole(piece: &Piece, buffer: BufferId) -> bool {
 
 struct Grouping<'p> {
     pieces: &'p [Piece],
+    /// Pieces of a group at most.
+    most: usize,
     groups: Vec<Option<Group>>,
     /// Groups in running order, by slot.
     order: Vec<usize>,
@@ -90,11 +92,12 @@ struct Grouping<'p> {
 }
 
 impl<'p> Grouping<'p> {
-    fn new(pieces: &'p [Piece]) -> Self {
+    fn new(pieces: &'p [Piece], most: usize) -> Self {
         let mut n_writes = BTreeMap::new();
         pieces.iter().flat_map(Piece::writes).for_each(|b| *n_writes.entry(b).or_default() += 1);
         Grouping {
             pieces,
+            most,
             groups: Vec::new(),
             order: Vec::new(),
             position: Vec::new(),
@@ -193,7 +196,7 @@ impl<'p> Grouping<'p> {
 
     /// The cuts a group has with one more piece; `None` where they do not go together.
     fn joined(&self, g: usize, p: usize) -> Option<Extents> {
-        let group = self.groups[g].as_ref().filter(|g| g.pieces.len() < MAX_PIECES)?;
+        let group = self.groups[g].as_ref().filter(|g| g.pieces.len() < self.most)?;
         if group.rows.is_empty() {
             return None;
         }

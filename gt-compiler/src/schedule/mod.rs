@@ -7,8 +7,8 @@
 //! that a kernel cannot follow. `updates` finds tables of which a few rows change. Then `build`
 //! makes the pieces of each task, kernels by `fuse`; `work` says what computing a node takes.
 //! `group` finds the pieces that can run together row by row, and `draft` makes their stages;
-//! `memory` gives buffers their places. Everything here depends on the graph alone: not on threads,
-//! caches or the device.
+//! `recompute` finds values to make again where memory is short, and `memory` gives buffers their
+//! places. Everything here depends on the graph alone: not on threads, caches or the device.
 
 mod build;
 mod draft;
@@ -19,6 +19,7 @@ mod materialize;
 mod memory;
 mod merge;
 mod piece;
+mod recompute;
 pub(crate) mod rows;
 mod sources;
 mod stage;
@@ -38,12 +39,13 @@ pub(crate) use {
 };
 pub(crate) use {
     draft::{Draft, drafts},
-    group::{Group, cuts, group, is_whole, iterations},
+    group::{Group, MAX_PIECES, cuts, group, is_whole, iterations},
     memory::{Buffers, FAR, Found, Home, Homes, Layout, Place, Uses, distance_in},
     piece::{
         BufferId, Fold, KernelPiece, MatMul, Matrix, Multiplier, Piece, Routine, RowUpdate,
         ScalarArg, UpdateKind, scalar,
     },
+    recompute::{Make, Run, Runs, Step, recompute},
     sources::Sources,
     updates::Updates,
 };
@@ -58,6 +60,7 @@ pub(crate) struct Schedule {
     pub(crate) sources: Vec<Sources>,
     /// Bytes of each buffer; those of the inputs come first.
     pub(crate) sizes: Vec<usize>,
+    pub(crate) n_inputs: usize,
     pub(crate) outputs: SmallVec<[(BufferId, Type); 1]>,
 }
 
@@ -75,5 +78,6 @@ pub(crate) fn schedule(graph: &Graph, updates: Updates) -> Result<Schedule, Engi
     let outputs = graph.outputs().iter().map(output).collect::<Option<_>>();
     let missing = || EngineError::Codegen("an output was not materialized".into());
     let outputs = outputs.ok_or_else(missing)?;
-    Ok(Schedule { pieces, sources, outputs, sizes: values.sizes })
+    let n_inputs = graph.inputs().len();
+    Ok(Schedule { pieces, sources, outputs, sizes: values.sizes, n_inputs })
 }

@@ -240,6 +240,22 @@ impl Piece {
             Piece::Attention(a) => a.reads().collect(),
         }
     }
+
+    /// Gives each buffer another name.
+    pub(crate) fn rename(&mut self, name: impl Fn(BufferId) -> BufferId) {
+        let change = |b: &mut BufferId| *b = name(*b);
+        match self {
+            Piece::Kernel(k) => k.buffers.iter_mut().for_each(change),
+            Piece::MatMul(m) => {
+                [&mut m.lhs.buffer, &mut m.rhs.buffer, &mut m.out].into_iter().for_each(change);
+            }
+            Piece::Fold(f) => [&mut f.from, &mut f.out].into_iter().for_each(change),
+            Piece::Routine(r) => {
+                r.inputs.iter_mut().map(|(b, _)| b).chain([&mut r.out]).for_each(change);
+            }
+            Piece::Attention(a) => a.buffers_mut().for_each(change),
+        }
+    }
 }
 
 /// Rows of sums are this many or a multiple of them.
@@ -300,6 +316,15 @@ impl Attention {
         let back = self.back.as_ref().map(|back| [back.grad.buffer, self.out, self.sums]);
         let operands = [&self.query, &self.key, &self.value].map(|matrix| matrix.buffer);
         operands.into_iter().chain(back.into_iter().flatten())
+    }
+
+    fn buffers_mut(&mut self) -> impl Iterator<Item = &mut BufferId> {
+        let operands = [&mut self.query, &mut self.key, &mut self.value].map(|m| &mut m.buffer);
+        let back = self
+            .back
+            .iter_mut()
+            .flat_map(|back| back.grads.iter_mut().chain([&mut back.grad.buffer]));
+        operands.into_iter().chain([&mut self.out, &mut self.sums]).chain(back)
     }
 
     pub(crate) fn writes(&self) -> impl Iterator<Item = BufferId> {

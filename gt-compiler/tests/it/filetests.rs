@@ -3,8 +3,9 @@
 //! - `; test optimize [POLICY]`: the graph that the passes leave under a numerics policy (`exact`
 //!   where none is named), what the cost model says of it before and after, and the rules that
 //!   fired if the search found a cheaper graph.
-//! - `; test schedule [POLICY]`: what the native engine runs, on two threads: the launches, the
-//!   tiles in them, and the formulas of the kernels.
+//! - `; test schedule [POLICY|BYTES]`: what the native engine runs, on two threads: the launches,
+//!   the tiles in them, and the formulas of the kernels; with a number, if a run may allocate so
+//!   many bytes.
 //! - `; test shard N`: the layouts of values on `N` members and the exchanges between members,
 //!   under the signals that lines `; config batch: {shard: {axis: 0}}` configure. An input with the
 //!   name of an output is state, and is where the step before has left it. Of the others, an input
@@ -215,9 +216,14 @@ fn freed(entry: &Entry) -> Option<ValueId> {
 
 /// The options that the argument of a command names.
 fn options(policy: &str) -> Result<Options, String> {
+    let memory = policy.parse().ok();
     match policy {
+        _ if memory.is_some() => Ok(Options { memory, ..Options::default() }),
         "" => Ok(Options::default()),
-        named => named.parse().map(|numerics| Options { numerics }).map_err(|e| format!("{e}")),
+        named => {
+            let numerics = named.parse().map_err(|e| format!("{e}"))?;
+            Ok(Options { numerics, ..Options::default() })
+        }
     }
 }
 

@@ -16,6 +16,7 @@ mod ops;
 mod products;
 mod random;
 mod ranges;
+mod recompute;
 mod rows;
 mod shard;
 mod store;

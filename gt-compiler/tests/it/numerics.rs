@@ -16,7 +16,10 @@ fn check(numerics: Numerics, seeds: std::ops::Range<u64>) {
         let tape = tape(&mut source, &Config::default());
         let data = inputs(&tape, &mut source);
         let graph = lower(&tape).unwrap();
-        let compiled = engine.compiler().compile(&graph, &[], &Options { numerics }).unwrap();
+        let compiled = engine
+            .compiler()
+            .compile(&graph, &[], &Options { numerics, ..Options::default() })
+            .unwrap();
         let ids = tape
             .entries
             .iter()

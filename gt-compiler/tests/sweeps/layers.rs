@@ -52,7 +52,7 @@ pub(crate) fn layers(engine: &mut dyn Engine) {
 
 fn check(engine: &mut dyn Engine, tape: &Tape) {
     let segment = graph::segment(tape, |_| None).unwrap();
-    let options = Options { numerics: Numerics::Approximate };
+    let options = Options { numerics: Numerics::Approximate, ..Options::default() };
     let compiled = engine.compiler().compile(&segment.graph, &segment.donated, &options);
     let program = compiled.unwrap().program;
     let types = segment.graph.inputs().iter().map(|id| segment.graph.node(*id).ty);

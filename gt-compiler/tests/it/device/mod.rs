@@ -36,7 +36,11 @@ impl Lab {
         let engine = simulation.engine().unwrap();
         let segment = segment(text);
         let compiler = engine.compiler();
-        let compiled = compiler.compile(&segment.graph, &segment.donated, &Options { numerics });
+        let compiled = compiler.compile(
+            &segment.graph,
+            &segment.donated,
+            &Options { numerics, ..Options::default() },
+        );
         let scalars = segment.graph.slots().to_vec();
         Lab { simulation, program: compiled.unwrap().program, engine, scalars }
     }
