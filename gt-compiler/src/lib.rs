@@ -25,6 +25,7 @@ mod download;
 mod egraph;
 pub mod engine;
 mod error;
+mod host;
 mod kernel;
 #[cfg(feature = "torch")]
 mod libtorch;

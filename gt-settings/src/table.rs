@@ -5,6 +5,8 @@ use crate::{Quantity, Values};
 
 /// The least size at which a log begins a new file, in bytes: room for the header and some lines.
 pub const LEAST_LOG: u64 = 64 << 10;
+/// The least memory for values.
+const LEAST_MEMORY: u64 = 1 << 20;
 
 /// One setting.
 #[derive(Debug, PartialEq, Eq)]
@@ -92,6 +94,7 @@ pub const SETTINGS: &[Setting] = &[
     row(["cache", "GT_CACHE", ""], ["FOLDER", "the user's cache folder", "the folder of compiled programs, which later starts load instead of compiling (`off`: none)"]),
     row(["max_unpacked", "GT_MAX_UNPACKED", ""], ["BYTES", "1 GiB, or 16 times the size of the file if that is more", "the size that one packed file (`.npz`, `.pth`) may unpack to"]).number(1, u64::MAX),
     row(["threads", "GT_THREADS", "--threads"], ["N", "one for each core that the process may use", "the number of threads that a kernel may use (a container's CPU quota counts)"]).number(1, 1024),
+    row(["memory", "GT_MEMORY", ""], ["8GiB", "nine tenths of what the process may have", "the memory that the values of a process's workers may take on processors (a container's limit counts). A step that needs more computes values again in place of keeping them"]).quantity(Quantity::Bytes(LEAST_MEMORY)),
     row(["simd", "GT_SIMD", ""], ["256", "the widest of the processor", "code for vectors of at most 256 bits (`128`: of at most 128) even where the processor has wider ones; results are the same"]).one_of(&["128", "256"]),
     row(["dump", "GT_DUMP", "--emit"], ["PASS", "none", "prints the graph after a compiler pass on standard error (`all`: after each pass)"]).one_of(PASSES),
     row(["profile", "GT_PROFILE", ""], ["run.json", "none", "writes a profile of the program when it ends: where its time went, by line, op, kernel and signal (`gt-cli profile run.json` prints it; `%p` in the name: the number of the process)"]),

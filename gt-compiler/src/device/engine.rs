@@ -27,7 +27,8 @@ use crate::{
     download::Download,
     engine::{Arg, Compile, Engine, EngineInfo, EngineStats, Value, check_call},
     error::EngineError,
-    native::{Cache, host_memory, split},
+    host,
+    native::{Cache, split},
     options::Numerics,
     program::Program,
 };
@@ -123,7 +124,7 @@ impl<G: Gpu> Engine for DeviceEngine<G> {
             device: self.memory.gpu.name(),
             threads: 1,
             simd: String::new(),
-            host_memory: host_memory(),
+            host_memory: host::memory(),
             memory_limit: self.memory.limit,
         }
     }

@@ -70,6 +70,7 @@ use crate::{
     buffer::{Pool, Shared, Storage},
     engine::{Arg, Compile, Engine, EngineInfo, EngineStats, Value, check_call},
     error::EngineError,
+    host,
     program::Program,
     threads::{self, Threads},
 };
@@ -96,13 +97,13 @@ pub struct NativeConfig {
 }
 
 impl NativeConfig {
-    /// The threads of [`threads::wanted`](crate::threads::wanted) and nine tenths of this host's
-    /// memory; programs are kept in the folder `GT_CACHE` names (`off` for none), else in the
-    /// user's folder for caches.
+    /// The threads of [`threads::wanted`](crate::threads::wanted), and the memory that `GT_MEMORY`
+    /// names or else nine tenths of what this process may have; programs are kept in the folder
+    /// `GT_CACHE` names (`off` for none), else in the user's folder for caches.
     pub fn host() -> NativeConfig {
         NativeConfig {
             threads: threads::wanted(),
-            memory_limit: host_memory() / 10 * 9,
+            memory_limit: host::wanted(),
             cache_capacity: 4096,
             store: store::default_folder(),
             guarded: false,
@@ -172,7 +173,7 @@ impl Engine for Native {
             device: "cpu".into(),
             threads: self.threads.most(),
             simd: self.compiler.simd.clone(),
-            host_memory: host_memory(),
+            host_memory: host::memory(),
             memory_limit: self.config.memory_limit,
         }
     }
@@ -240,14 +241,6 @@ impl Engine for Native {
     fn trim(&mut self) -> usize {
         self.pool.trim(0)
     }
-}
-
-/// Bytes of memory this host has; a guess where the system does not say.
-pub(crate) fn host_memory() -> usize {
-    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let line = text.lines().find_map(|l| l.strip_prefix("MemTotal:"));
-    let kib: Option<usize> = line.and_then(|l| l.trim().trim_end_matches("kB").trim().parse().ok());
-    kib.map_or(8 << 30, |k| k << 10)
 }
 
 const _: () = {
