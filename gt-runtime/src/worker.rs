@@ -20,6 +20,7 @@ mod lanes;
 mod lanes;
 pub mod line;
 mod memory;
+mod need;
 pub mod plans;
 mod progress;
 pub mod queue;

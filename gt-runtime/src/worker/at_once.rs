@@ -1,10 +1,12 @@
-//! Compilation of a segment at its first run, for a few instructions on large values.
+//! Compilation of a segment at its first run, for a few instructions on large values, and for
+//! segments that need more memory than there is.
 //!
 //! Instruction by instruction, each instruction moves its values through memory, which can take
 //! longer than generating code for all of them together. A segment is compiled only if the estimate
-//! says so by a wide margin, so a program does not wait for a compilation that does not pay. If any
-//! step fails, nothing has changed, and the segment runs instruction by instruction, which reports
-//! the error.
+//! says so by a wide margin, so a program does not wait for a compilation that does not pay. Each
+//! result also takes memory of its own, while a program may make values again in place of keeping
+//! them. If any step fails, nothing has changed, and the segment runs instruction by instruction,
+//! which reports the error.
 
 use gt_compiler::engine::{Engine, Value};
 use gt_ir::graph::{Segment, segment};
@@ -12,13 +14,14 @@ use gt_ir::{Entry, NodeKind, Operand, Tape, ValueId};
 
 use super::device::Device;
 use super::job::Inputs;
+use super::need;
 use super::plans::Plans;
 use super::table::{Outcome, Table};
 use crate::profile;
 
 /// The most entries of such a segment. A longer segment is likely to come again, and is then
 /// compiled in the background.
-const MAX_ENTRIES: usize = 64;
+pub(super) const MAX_ENTRIES: usize = 64;
 /// The bytes of a large value. Segments without one are not considered.
 const LARGE: usize = 16 << 20;
 /// The bytes per second that single instructions move. Low, because they write to new pages.
@@ -27,26 +30,34 @@ const BANDWIDTH: f64 = 4e9;
 const COMPILE: f64 = 5e-4;
 const MARGIN: f64 = 2.0;
 
-/// Runs a segment as one program, if this pays. Returns the number of instructions if it ran.
+/// Runs a segment as one program, if this pays or if memory is too short for anything else. Of a
+/// launch, a plan is made in the background, so only memory counts. Returns the number of
+/// instructions if it ran.
 pub(super) fn run(
     device: &mut Device,
     plans: &Plans,
     table: &mut Table,
-    tape: &Tape,
+    (tape, is_launch): (&Tape, bool),
     inputs: &Inputs,
 ) -> Option<u64> {
-    if tape.entries.len() > MAX_ENTRIES || !touches_large(table, tape, inputs) {
+    let is_short = tape.entries.len() <= MAX_ENTRIES;
+    if is_short && !touches_large(table, tape, inputs) {
         return None;
     }
     let ty = |value: ValueId| match table.get(value) {
         Some(Outcome::Ready(held)) => Some(held.ty),
         Some(Outcome::Failed(_)) | None => None,
     };
-    let segment = segment(tape, ty).ok()?;
-    if !pays(&segment) {
+    let room = device.room();
+    let memory = need::most(tape, ty).filter(|need| *need > room).map(|_| room);
+    if memory.is_none() && (is_launch || !is_short) {
         return None;
     }
-    let bytes_in = compiled(device, plans, table, &segment, inputs)?;
+    let segment = segment(tape, ty).ok()?;
+    if memory.is_none() && !pays(&segment) {
+        return None;
+    }
+    let bytes_in = compiled(device, plans, table, (&segment, memory), inputs)?;
     if profile::is_on() {
         tape.instrs().for_each(|instr| table.made_at(instr.out, instr.loc));
     }
@@ -80,16 +91,16 @@ fn pays(segment: &Segment) -> bool {
     n > 1 && bytes as f64 / BANDWIDTH > MARGIN * COMPILE * f64::from(n)
 }
 
-/// Compiles and runs a segment. Puts its results and its lasting uploads into the table. Returns
-/// the bytes uploaded.
+/// Compiles and runs a segment, in so much memory if it is short. Puts its results and its lasting
+/// uploads into the table. Returns the bytes uploaded.
 fn compiled(
     device: &mut Device,
     plans: &Plans,
     table: &mut Table,
-    segment: &Segment,
+    (segment, memory): (&Segment, Option<usize>),
     inputs: &Inputs,
 ) -> Option<u64> {
-    let program = plans.compiled_now(segment)?;
+    let program = plans.compiled_now(segment, memory)?;
     let mut bytes_in = 0;
     let mut given: Vec<Value> = Vec::with_capacity(segment.inputs.len());
     for value in &segment.inputs {
@@ -102,8 +113,18 @@ fn compiled(
             _ => return None,
         });
     }
+    // The table gives up what the segment frees, so that the program can reuse its memory.
+    let donated = segment.inputs.iter().zip(&segment.donated).enumerate();
+    let donated = donated.filter(|(_, (_, is_donated))| **is_donated);
+    let taken: Vec<(usize, ValueId)> =
+        donated.filter_map(|(at, (value, _))| table.remove(*value).map(|_| (at, *value))).collect();
     let run = |engine: &mut dyn Engine| engine.run(&program, &mut given, segment.graph.slots());
-    let results = device.retried(run).ok()?;
+    let Ok(results) = device.retried(run) else {
+        for (at, value) in taken {
+            table.insert(value, Outcome::Ready(given[at].clone()));
+        }
+        return None;
+    };
     for ((value, ty), result) in segment.typed_outputs().zip(results) {
         // A program knows only sizes. The names of dimensions come from the type rules.
         table.insert(value, Outcome::Ready(result.retyped(ty).unwrap_or(result)));

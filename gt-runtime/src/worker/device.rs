@@ -14,11 +14,29 @@ pub(super) struct Device {
     pub(super) engine: Box<dyn Engine>,
     /// The value without elements that stands for values which a launch does not look at.
     nothing: Option<Value>,
+    /// The bytes that values may take.
+    limit: usize,
 }
 
 impl Device {
     pub(super) fn new(engine: Box<dyn Engine>, tell: Tell) -> Device {
-        Device { reads: Reads::new(tell), engine, nothing: None }
+        let limit = engine.info().memory_limit;
+        Device { reads: Reads::new(tell), engine, nothing: None, limit }
+    }
+
+    /// The bytes that values may take.
+    pub(super) fn limit(&self) -> usize {
+        self.limit
+    }
+
+    /// The bytes that values take.
+    pub(super) fn used(&self) -> usize {
+        self.engine.stats().live_bytes
+    }
+
+    /// The bytes that further values may take.
+    pub(super) fn room(&self) -> usize {
+        self.limit.saturating_sub(self.used())
     }
 
     /// A value that stands for values which a launch does not look at; `None` if the engine cannot

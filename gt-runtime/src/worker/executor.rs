@@ -9,6 +9,7 @@
 //! and knows no transport. The memory that the engine keeps for reuse goes back to the system when
 //! the last session ends.
 
+mod later;
 mod notes;
 mod programs;
 mod spared;
@@ -31,7 +32,7 @@ use super::faults::error;
 use super::job::{Job, Ran, Task};
 use super::jobs::Jobs;
 use super::memory;
-use super::plans::{Plan, Plans};
+use super::plans::Plans;
 use super::reads::{Owner, Question, Tell};
 use super::table::{Outcome, Table};
 use crate::capture::Capture;
@@ -189,13 +190,17 @@ impl Executor {
                 table.client = Some((client, user));
                 Ran::Done(Some(session), 0)
             }
-            Job::Task(task) if self.must_wait(&task) => Ran::Waits(task),
             Job::Task(task) => {
                 let session = task.session;
-                let ran = self.task(task, jobs, out);
-                if let Ran::Done(_, nanos) | Ran::Paused(_, nanos) = &ran {
-                    self.sessions.entry(session).or_default().nanos += nanos;
-                    self.busy += nanos;
+                let before = self.catch_up_before(&task);
+                if self.must_wait(&task) {
+                    return Ran::Waits(task);
+                }
+                let mut ran = self.task(task, jobs, out);
+                if let Ran::Done(_, nanos) | Ran::Paused(_, nanos) = &mut ran {
+                    *nanos += before;
+                    self.sessions.entry(session).or_default().nanos += *nanos;
+                    self.busy += *nanos;
                 }
                 ran
             }
@@ -222,7 +227,8 @@ impl Executor {
         let waits = lend(device, table, defined, bindings, given) && {
             let types = given.iter().map(|value| &value.ty);
             let has_other = plans.spared(owner, defined, types.clone()).is_some();
-            !has_other && plans.get(owner, defined, None, types).is_some_and(Plan::is_awaited)
+            !has_other
+                && plans.get(owner, defined, None, types).is_some_and(|plan| plan.is_awaited())
         };
         given.clear();
         waits
@@ -237,19 +243,20 @@ impl Executor {
         if task.begun.entries == 0 {
             self.judge(&task, true);
         }
+        if self.put_off(&mut task) {
+            let (nanos, n_instrs) = (since(began), task.n_instrs());
+            out.push(self.done(&task, n_instrs, (began, nanos), false));
+            return Ran::Done(Some(session), nanos);
+        }
         match (&task.order, &task.template) {
             (Order::Run(tape), _) => {
                 let tape = Arc::clone(tape);
                 let at_once = match task.begun.entries {
-                    0 => self.at_once(session, &tape, &task.inputs),
+                    0 => self.at_once(session, (&tape, false), &task.inputs),
                     _ => None,
                 };
                 if let Some(instructions) = at_once {
-                    let nanos = since(began);
-                    self.log_ran(&task, "Run", nanos, format_args!("{instructions} at once"));
-                    self.profile_segment(&tape, nanos);
-                    out.push(self.done(&task, instructions, (began, nanos), false));
-                    return Ran::Done(Some(session), nanos);
+                    return self.ran_at_once((&task, &tape), instructions, began, out);
                 }
                 return self.step_by_step(task, tape, began, jobs, out);
             }
@@ -268,6 +275,10 @@ impl Executor {
                 // A dispatcher verifies launches, so only a faulty dispatcher's do not fit. Reads
                 // report that the values were never computed.
                 let tape = Arc::new(expand(&template.template, bindings).unwrap_or_default());
+                let at_once = self.at_once(session, (&tape, true), &task.inputs);
+                if let Some(instructions) = at_once {
+                    return self.ran_at_once((&task, &tape), instructions, began, out);
+                }
                 return self.step_by_step(task, tape, began, jobs, out);
             }
             (&Order::Fetch { request, value }, _) => {
@@ -292,6 +303,21 @@ impl Executor {
             | (Order::Launch { .. }, None) => {}
         }
         Ran::Done(Some(session), since(began))
+    }
+
+    /// Reports a segment that ran as one program at its first run.
+    fn ran_at_once(
+        &mut self,
+        (task, tape): (&Task, &Tape),
+        instructions: u64,
+        began: Time,
+        out: &mut Vec<FromWorker>,
+    ) -> Ran {
+        let nanos = since(began);
+        self.log_ran(task, "Run", nanos, format_args!("{instructions} at once"));
+        self.profile_segment(tape, nanos);
+        out.push(self.done(task, instructions, (began, nanos), false));
+        Ran::Done(Some(task.session), nanos)
     }
 
     /// Passes a segment through the worker's modifiers. A segment that they change runs instruction

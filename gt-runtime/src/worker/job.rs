@@ -111,6 +111,14 @@ impl Task {
         (self.attempt, self.seq, is_segment)
     }
 
+    /// The instructions of a segment.
+    pub(super) fn n_instrs(&self) -> u64 {
+        match (&self.order, &self.template) {
+            (Order::Run(tape), _) => tape.instrs().count() as u64,
+            (_, template) => template.as_ref().map_or(0, |t| t.footprint.n_instrs as u64),
+        }
+    }
+
     /// Whether it is a segment without instructions and data.
     pub(super) fn computes_nothing(&self) -> bool {
         let Order::Run(tape) = &self.order else { return false };

@@ -71,12 +71,17 @@ pub(super) struct Plan {
     /// Whether launches wait for it.
     awaited: AtomicBool,
     made: OnceLock<Result<Ready, String>>,
+    /// The program for less memory, once there was too little for the other one; none if it cannot
+    /// be made.
+    smaller: OnceLock<Option<Program>>,
 }
 
 /// A plan that can run.
 #[derive(Debug)]
 pub(super) struct Ready {
     pub(super) program: Program,
+    /// The bytes that a run of it allocates.
+    bytes: u64,
     /// For each result that stays alive, the number of the template's definition and its type,
     /// because the compiler does not keep the names of dimensions.
     pub(super) outputs: Vec<Option<(u32, Type)>>,
@@ -99,6 +104,15 @@ impl Plan {
     /// The compiled plan, if it can run.
     pub(super) fn ready(&self) -> Option<&Ready> {
         self.made()?.as_ref().ok()
+    }
+
+    /// The program to run while a device has `room`: that for less memory, if there is one and the
+    /// other one would not fit.
+    pub(super) fn program<'a>(&'a self, ready: &'a Ready, room: impl Fn() -> usize) -> &'a Program {
+        match self.smaller.get() {
+            Some(Some(smaller)) if ready.bytes > room() as u64 => smaller,
+            Some(_) | None => &ready.program,
+        }
     }
 
     /// The program and the types of its inputs, if it can run.
@@ -163,10 +177,15 @@ impl Plan {
         self.spared.as_ref().map_or(&self.template.tape, |sparing| &sparing.tape)
     }
 
+    /// The segment that it is compiled from.
+    fn segment(&self) -> Result<Segment, String> {
+        let ty = |value: ValueId| self.types.get(usize::try_from(value.0).ok()?).copied();
+        segment(self.tape(), ty).map_err(|e| e.to_string())
+    }
+
     fn compile(&self, compiler: &dyn Compile, options: &Options) -> Result<Ready, String> {
         let (began, n_inputs) = (clock::now(), self.template.n_inputs);
-        let ty = |value: ValueId| self.types.get(usize::try_from(value.0).ok()?).copied();
-        let segment = segment(self.tape(), ty).map_err(|e| e.to_string())?;
+        let segment = self.segment()?;
         let compiled = compiler
             .compile(&segment.graph, &segment.donated, options)
             .map_err(|e| e.to_string())?;
@@ -186,7 +205,7 @@ impl Plan {
             nanos,
             ..self.about()
         };
-        Ok(Ready { program: compiled.program, outputs, news, began })
+        Ok(Ready { program: compiled.program, bytes: report.bytes, outputs, news, began })
     }
 }
 
@@ -238,11 +257,22 @@ impl Plans {
         self.config.when == When::Never
     }
 
-    /// Compiles a segment now, on this thread.
-    pub(super) fn compiled_now(&self, segment: &Segment) -> Option<Program> {
-        let (compiler, options) = (&*self.compiler, &self.config.options);
-        let compile = || compiler.compile(&segment.graph, &segment.donated, options);
+    /// Compiles a segment now, on this thread, for so much memory if it is short.
+    pub(super) fn compiled_now(&self, segment: &Segment, memory: Option<usize>) -> Option<Program> {
+        let (compiler, options) = (&*self.compiler, Options { memory, ..self.config.options });
+        let compile = || compiler.compile(&segment.graph, &segment.donated, &options);
         catch_unwind(AssertUnwindSafe(compile)).ok()?.ok().map(|compiled| compiled.program)
+    }
+
+    /// Makes the program of a plan for less memory: `room` bytes. Says whether there was none
+    /// before and there is one now.
+    pub(super) fn shrink(&self, plan: &Plan, room: usize) -> bool {
+        let mut is_new = false;
+        let smaller = plan.smaller.get_or_init(|| {
+            is_new = true;
+            self.compiled_now(&plan.segment().ok()?, Some(room))
+        });
+        is_new && smaller.is_some()
     }
 
     /// The bytes of unused results that are worth a plan without them.
@@ -263,7 +293,7 @@ impl Plans {
         defined: &Definition,
         spared: Option<&Arc<Sparing>>,
         types: impl Iterator<Item = &'t Type> + Clone,
-    ) -> Option<&Plan> {
+    ) -> Option<&Arc<Plan>> {
         let hint = match spared {
             None => &defined.plan.whole,
             Some(_) => &defined.plan.spared,
@@ -285,7 +315,7 @@ impl Plans {
             let plan = plan.clone();
             self.order(owner, &plan);
         }
-        self.held.get(slot).map(|plan| &**plan)
+        self.held.get(slot)
     }
 
     /// The results that a template need not make, if there is a plan without them that can run.
@@ -354,6 +384,7 @@ impl Plans {
             ordered: AtomicBool::new(false),
             awaited: AtomicBool::new(false),
             made: OnceLock::new(),
+            smaller: OnceLock::new(),
         }))
     }
 

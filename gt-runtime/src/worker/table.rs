@@ -11,9 +11,10 @@ use gt_compiler::engine::Value;
 use gt_ir::backend::{RunError, WorkerStats};
 use gt_ir::canonical::Bindings;
 use gt_ir::verify::IdHash;
-use gt_ir::{Loc, ValueId};
+use gt_ir::{Entry, Loc, ValueId};
 
 use super::definition::Definition;
+use super::job::Inputs;
 use crate::spans::Origin;
 
 /// A value, or the error in its place.
@@ -41,6 +42,18 @@ pub(super) enum Aim {
     Make(Vec<(ValueId, Value)>),
 }
 
+/// The segments that a session has put off, in order.
+#[derive(Default)]
+pub(super) struct Later {
+    pub(super) entries: Vec<Entry>,
+    pub(super) inputs: Inputs,
+    /// Bytes of the inputs.
+    pub(super) bytes: usize,
+    pub(super) n_segments: u64,
+    /// The number of the last segment.
+    pub(super) seq: u64,
+}
+
 /// The values of one session, and counts of the work it has run.
 #[derive(Default)]
 pub(super) struct Table {
@@ -53,6 +66,8 @@ pub(super) struct Table {
     lines: HashMap<u64, Loc, IdHash>,
     /// The last launch, if its results are watched.
     pub(super) watched: Option<Watched>,
+    /// The segments that are put off.
+    pub(super) later: Later,
     pub(super) instructions: u64,
     pub(super) interpreted: u64,
     pub(super) segments: u64,

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use gt_compiler::engine::{Arg, Compile, Engine, EngineError, EngineInfo, EngineStats, Value};
 use gt_compiler::{Native, NativeConfig, Program};
 use gt_ir::backend::{Backend, ErrorKind};
-use gt_ir::{HostTensor, Op, Scalar};
+use gt_ir::{HostTensor, Op, Scalar, Tape};
 use gt_runtime::embedded::System;
 use gt_runtime::log::Log;
 use smallvec::SmallVec;
@@ -19,7 +19,12 @@ const BYTES: u64 = 100_000;
 
 /// A system of one worker with room for ten values.
 fn small() -> System {
-    let config = NativeConfig { memory_limit: 10 * BYTES as usize, ..NativeConfig::host() };
+    with_room_for(10)
+}
+
+/// A system of one worker with room for so many values.
+fn with_room_for(n: usize) -> System {
+    let config = NativeConfig { memory_limit: n * BYTES as usize, ..NativeConfig::host() };
     let engine = move |_| Ok(Box::new(Native::new(config.clone())?) as Box<dyn Engine>);
     System::with_engines(1, Box::new(engine), Log::off()).unwrap()
 }
@@ -99,6 +104,93 @@ fn statistics_tell_a_session_what_is_its_own_and_the_others_totals() {
     assert!(other.client.starts_with("s2 ") && other.bytes == 4 * BYTES, "{other:?}");
     drop(two);
     assert_eq!(one.stats().unwrap().workers[0].others, []);
+}
+
+/// A step that makes a chain of values from value 0 and then uses them in the opposite order, so
+/// that all are alive in its middle. Its values are numbered from `first`; the last one is left.
+fn there_and_back(first: u64) -> (Tape, u64) {
+    const LENGTH: usize = 16;
+    let (mut text, mut next) = (String::from("gt tape 1\n"), first);
+    let mut line = |text: &mut String, op: &str| {
+        *text += &format!("%{next} = {op}\n");
+        next += 1;
+        next - 1
+    };
+    let mut chain = vec![0];
+    for _ in 0..LENGTH {
+        let sums = line(&mut text, &format!("cumsum[0] %{}", chain[chain.len() - 1]));
+        chain.push(line(&mut text, &format!("mul %{sums}, 3e-5")));
+        text += &format!("free %{sums}\n");
+    }
+    let mut last = chain[LENGTH];
+    for value in chain[1..LENGTH].iter().rev() {
+        let sum = line(&mut text, &format!("add %{last}, %{value}"));
+        let sums = line(&mut text, &format!("cumsum[0] %{sum}"));
+        text += &format!("free %{sum}\nfree %{value}\nfree %{last}\n");
+        last = line(&mut text, &format!("mul %{sums}, 2e-5"));
+        text += &format!("free %{sums}\n");
+    }
+    (gt_ir::text::parse(&text).unwrap().0, last)
+}
+
+#[test]
+fn steps_that_do_not_fit_run_as_plans_that_make_values_again() {
+    let (small, large) = (small(), System::start(1, Log::off()));
+    let (small, large) = (small.session(), large.unwrap().session());
+    for session in [&small, &large] {
+        give(&**session, 0, tensor((0..N).map(|i| (i % 7) as f32).collect()));
+    }
+    // The first steps have no plan yet.
+    for step in 0..8 {
+        let (tape, last) = there_and_back(1 + 1000 * step);
+        for session in [&small, &large] {
+            session.submit(tape.clone());
+        }
+        let (found, wanted) = (read(&*small, last), read(&*large, last));
+        assert_eq!(found.unwrap(), wanted.unwrap(), "step {step}");
+        for session in [&small, &large] {
+            session.submit(crate::programs::tape(vec![free(last)]));
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    let stats = small.stats().unwrap();
+    let worker = &stats.workers[0];
+    assert_eq!(worker.interpreted, 0, "nothing runs instruction by instruction");
+    assert!(worker.launches > 0, "{worker:?}");
+    assert!(worker.memory.peak <= 10 * BYTES, "{worker:?}");
+}
+
+#[test]
+fn the_parts_of_a_step_that_does_not_fit_wait_for_each_other() {
+    let (small, large) = (with_room_for(12), System::start(1, Log::off()).unwrap());
+    let (session, wide) = (small.session(), large.session());
+    let (step, last) = there_and_back(1);
+    // No part is like another one, so none is a launch.
+    let (mut parts, mut rest) = (Vec::new(), &step.entries[..]);
+    while let Some((part, others)) = rest.split_at_checked((6 + parts.len()).min(rest.len())) {
+        if part.is_empty() {
+            break;
+        }
+        parts.push(Tape { entries: part.to_vec() });
+        rest = others;
+    }
+    for session in [&session, &wide] {
+        give(&**session, 0, tensor((0..N).map(|i| (i % 5) as f32).collect()));
+        parts.iter().for_each(|part| session.submit(part.clone()));
+    }
+    assert_eq!(read(&*session, last).unwrap(), read(&*wide, last).unwrap());
+    let stats = session.stats().unwrap();
+    let worker = &stats.workers[0];
+    assert!(worker.interpreted < 20 && worker.instructions > 70, "{worker:?}");
+
+    // What waits is run before another session's work.
+    let other = small.session();
+    session.submit(tape(vec![add_scalar(5001, 0, 1.0), add_scalar(5002, 5001, 1.0)]));
+    session.submit(tape(vec![free(5001)]));
+    give(&*other, 0, tensor(vec![1.0; N]));
+    other.submit(tape(vec![add_scalar(1, 0, 1.0)]));
+    assert_eq!(read(&*other, 1).unwrap()[0], 2.0);
+    assert_eq!(read(&*session, 5002).unwrap()[1], 3.0);
 }
 
 /// An engine without free memory until it drops the memory kept for reuse.

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use gt_compiler::engine::Value;
+use gt_compiler::engine::{EngineError, Value};
 use gt_ir::Tape;
 use gt_ir::canonical::Bindings;
 
@@ -23,7 +23,7 @@ use crate::worker::definition::Definition;
 use crate::worker::device::Device;
 use crate::worker::fates::Sparing;
 use crate::worker::job::Inputs;
-use crate::worker::plans::{Plan, Ready};
+use crate::worker::plans::Plan;
 use crate::worker::table::{Outcome, Table};
 
 impl Executor {
@@ -52,7 +52,7 @@ impl Executor {
         let spared = spared.and_then(|spared| Some((spared, device.nothing()?)));
         let plan = plans.get(owner, defined, spared.as_ref().map(|(spared, _)| spared), types);
         if let Some(planned) = plan.and_then(|plan| plan.news_for(&defined.plan)) {
-            let began = plan.and_then(Plan::began);
+            let began = plan.and_then(|plan| plan.began());
             log_plan(log, name, session, began, &planned);
             if let (Some(began), true) = (began, capture.is_on()) {
                 let end = began + Duration::from_nanos(planned.nanos);
@@ -65,11 +65,20 @@ impl Executor {
         }
         let tape = spared.as_ref().map_or(&defined.template.tape, |(spared, _)| &spared.tape);
         let tape = profile::is_on().then(|| tape.clone());
-        let ran = plan
-            .and_then(Plan::ready)
-            .is_some_and(|ready| run_plan(device, (ready, spared), table, launch, inputs, given));
+        let plan = plan.cloned();
+        let ran = plan.as_ref().is_some_and(|plan| {
+            let mut ran = run_plan(device, (plan, spared.clone()), table, launch, inputs, given);
+            if ran == Err(Stopped::Short) && plans.shrink(plan, device.room()) {
+                let text = short_of_memory(defined.footprint.n_instrs);
+                out.push(FromWorker::Note { session, text: cut(text).into() });
+                if lend(device, table, defined, bindings, given) {
+                    ran = run_plan(device, (plan, spared), table, launch, inputs, given);
+                }
+            }
+            ran.is_ok()
+        });
         if let (true, Some(tape), Some((program, types))) =
-            (ran, tape, plan.and_then(Plan::for_profile))
+            (ran, tape, plan.as_deref().and_then(Plan::for_profile))
         {
             *last = Some((program, tape, types));
         }
@@ -80,19 +89,19 @@ impl Executor {
         ran
     }
 
-    /// Runs a segment as one program at its first run, if this pays. Returns the number of
-    /// instructions if it ran.
+    /// Runs a segment, or a launch of a template without a plan, as one program, if this pays or if
+    /// memory is short. Returns the number of instructions if it ran.
     pub(super) fn at_once(
         &mut self,
         session: SessionId,
-        tape: &Tape,
+        (tape, is_launch): (&Tape, bool),
         inputs: &Inputs,
     ) -> Option<u64> {
         if self.plans.is_off() {
             return None;
         }
         let table = self.sessions.entry(session).or_default();
-        at_once::run(&mut self.device, &self.plans, table, tape, inputs)
+        at_once::run(&mut self.device, &self.plans, table, (tape, is_launch), inputs)
     }
 }
 
@@ -108,21 +117,40 @@ fn log_plan(log: &Log, worker: &str, session: SessionId, began: Option<Time>, pl
     log.write(&line, format_args!("{session}: {instructions} instructions became {made}"));
 }
 
-/// Runs a plan. `given` holds clones of the values at its boundary. Says whether it ran.
+/// Why a plan did not run. Nothing has changed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stopped {
+    /// Memory is short.
+    Short,
+    /// It is not made yet, a value is missing, or the plan failed.
+    Otherwise,
+}
+
+/// The note about a plan that makes values again.
+fn short_of_memory(n_instrs: usize) -> String {
+    format!(
+        "memory is short: a plan of {n_instrs} instructions is made that computes values again in \
+         place of keeping them"
+    )
+}
+
+/// Runs a plan, if it is made. `given` holds clones of the values at its boundary.
 fn run_plan(
     device: &mut Device,
-    (ready, spared): (&Ready, Option<(Arc<Sparing>, Value)>),
+    (plan, spared): (&Plan, Option<(Arc<Sparing>, Value)>),
     table: &mut Table,
     launch: (&Arc<Definition>, &Arc<Bindings>),
     inputs: &Inputs,
     given: &mut Vec<Value>,
-) -> bool {
+) -> Result<(), Stopped> {
+    let ready = plan.ready().ok_or(Stopped::Otherwise)?;
     let (defined, bindings) = launch;
     let mut bytes_in = 0;
     for (at, _) in &defined.footprint.uploads {
         let data = bindings.defined.get(*at as usize).and_then(|value| inputs.get(&value));
-        let Some(Ok(data)) = data else { return false };
-        let Ok(value) = device.retried(|engine| engine.upload(data)) else { return false };
+        let Some(Ok(data)) = data else { return Err(Stopped::Otherwise) };
+        let value = device.retried(|engine| engine.upload(data));
+        let value = value.map_err(|_| Stopped::Otherwise)?;
         bytes_in += data.bytes().len() as u64;
         given.push(value);
     }
@@ -133,7 +161,8 @@ fn run_plan(
         table.remove(value);
     }
     let left_out = spared.map(|(spared, nothing)| (left_out(&spared, launch, given), nothing));
-    match device.retried(|engine| engine.run(&ready.program, given, &bindings.scalars)) {
+    let program = plan.program(ready, || device.room());
+    match device.retried(|engine| engine.run(program, given, &bindings.scalars)) {
         Ok(results) => {
             for (result, kept) in results.into_iter().zip(&ready.outputs) {
                 let Some((at, ty)) = *kept else { continue };
@@ -148,13 +177,22 @@ fn run_plan(
                 table.leave_out(watched, &nothing);
             }
             table.ran_plan(defined.footprint.n_instrs as u64, bytes_in);
-            true
+            Ok(())
         }
-        Err(_) => {
+        Err(error) => {
             for (&value, held) in bindings.inputs.iter().zip(given.drain(..)) {
                 table.insert(value, Outcome::Ready(held));
             }
-            false
+            match error {
+                EngineError::OutOfMemory { .. } => Err(Stopped::Short),
+                EngineError::Op(_)
+                | EngineError::Index { .. }
+                | EngineError::Call(_)
+                | EngineError::Device(_)
+                | EngineError::Missing { .. }
+                | EngineError::Codegen(_)
+                | EngineError::Torch(_) => Err(Stopped::Otherwise),
+            }
         }
     }
 }

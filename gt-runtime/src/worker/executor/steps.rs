@@ -71,7 +71,7 @@ impl Executor {
     }
 
     /// Runs the entries of a tape that have not run, until `give_way` says so.
-    fn segment(
+    pub(super) fn segment(
         &mut self,
         (session, seq): (SessionId, u64),
         tape: &Tape,

@@ -1,0 +1,120 @@
+//! Segments that are put off while much memory is in use.
+//!
+//! A program sends the first round of a long step in several segments. Run one by one, each keeps
+//! all that later ones may need. Once a part of the memory is in use or will be, a segment that
+//! comes for the first time therefore waits until a read or a launch wants its values. All that
+//! wait then run as one segment, which becomes a plan if instructions one by one would need too
+//! much memory (`at_once`). Values and errors are the same, only later; the end of a session drops
+//! what waits. Nothing waits while the worker has several sessions: memory that a segment would
+//! free is then somebody else's.
+
+use std::sync::Arc;
+
+use gt_ir::canonical::expand;
+use gt_ir::{Tape, ValueId};
+
+use super::{Executor, since};
+use crate::clock;
+use crate::ids::SessionId;
+use crate::wire::Order;
+use crate::worker::job::{Begun, Task};
+use crate::worker::table::{Later, Outcome, Table};
+use crate::worker::{at_once, need};
+
+/// The part of an engine's memory beyond which segments are put off.
+const PART: usize = 4;
+/// The most entries that wait.
+const MOST_ENTRIES: usize = 1 << 15;
+/// The most entries of a part of a step.
+const PART_ENTRIES: usize = 512;
+
+impl Table {
+    /// The bytes that a long segment needs instruction by instruction. Of a short one they show
+    /// when it has run.
+    fn need(&self, tape: &Tape) -> usize {
+        let ty = |value: ValueId| match self.get(value) {
+            Some(Outcome::Ready(held)) => Some(held.ty),
+            Some(Outcome::Failed(_)) | None => None,
+        };
+        let is_long = tape.entries.len() > at_once::MAX_ENTRIES;
+        is_long.then(|| need::most(tape, ty)).flatten().unwrap_or(0)
+    }
+}
+
+impl Executor {
+    /// Puts a segment off, if much memory is in use and no other session could miss it. Says
+    /// whether it did.
+    pub(super) fn put_off(&mut self, task: &mut Task) -> bool {
+        if task.begun != Begun::default() || !self.can_wait(task) {
+            return false;
+        }
+        let tape = match (&task.order, &task.template) {
+            (Order::Run(tape), _) => Arc::clone(tape),
+            (Order::Launch { bindings, .. }, Some(defined)) => {
+                Arc::new(expand(&defined.template, bindings).unwrap_or_default())
+            }
+            _ => return false,
+        };
+        let (used, limit) = (self.device.used(), self.device.limit());
+        let table = self.sessions.entry(task.session).or_default();
+        let must_wait = table.later.n_segments > 0
+            || !task.computes_nothing() && used + table.need(&tape) > limit / PART;
+        if !must_wait {
+            return false;
+        }
+        let later = &mut table.later;
+        later.entries.extend(tape.entries.iter().cloned());
+        for data in task.inputs.values().flatten() {
+            later.bytes += data.bytes().len();
+        }
+        later.inputs.append(&mut task.inputs);
+        (later.n_segments, later.seq) = (later.n_segments + 1, task.seq);
+        if later.entries.len() > MOST_ENTRIES || later.bytes > limit / PART {
+            self.catch_up(task.session);
+        }
+        true
+    }
+
+    /// Whether a task may be put off: a segment that comes for the first time, or a launch of a
+    /// small part of a step behind such segments.
+    fn can_wait(&self, task: &Task) -> bool {
+        let waits = |(_, table): (_, &Table)| table.later.n_segments > 0;
+        let is_possible = match (&task.order, &task.template) {
+            (Order::Run(_), _) => true,
+            (Order::Launch { .. }, Some(defined)) => {
+                let n_entries = defined.template.tape.entries.len();
+                n_entries <= PART_ENTRIES && !defined.planned && self.sessions.iter().any(waits)
+            }
+            _ => false,
+        };
+        is_possible && !self.plans.is_off() && self.sessions.len() <= 1
+    }
+
+    /// Runs what is put off before a task, unless the task is put off, too. Returns the nanoseconds
+    /// that it took.
+    pub(super) fn catch_up_before(&mut self, task: &Task) -> u64 {
+        if self.can_wait(task) {
+            return 0;
+        }
+        let waiting = self.sessions.iter().find(|(_, table)| table.later.n_segments > 0);
+        waiting.map(|(session, _)| *session).map_or(0, |session| self.catch_up(session))
+    }
+
+    /// Runs what a session has put off. Returns the nanoseconds that it took.
+    pub(super) fn catch_up(&mut self, session: SessionId) -> u64 {
+        let Some(table) = self.sessions.get_mut(&session) else { return 0 };
+        if table.later.n_segments == 0 {
+            return 0;
+        }
+        let Later { entries, mut inputs, n_segments, seq, .. } = std::mem::take(&mut table.later);
+        let (tape, began) = (Arc::new(Tape { entries }), clock::now());
+        if self.at_once(session, (&tape, false), &inputs).is_none() {
+            let mut begun = Begun::default();
+            self.segment((session, seq), &tape, &mut inputs, &mut begun, &mut || false);
+        }
+        let nanos = since(began);
+        self.profile_segment(&tape, nanos);
+        self.sessions.entry(session).or_default().segments += n_segments - 1;
+        nanos
+    }
+}
