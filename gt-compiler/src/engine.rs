@@ -74,6 +74,12 @@ pub trait Engine: Send {
     /// What this engine has done and holds.
     fn stats(&self) -> EngineStats;
 
+    /// Whether its programs keep to [`Options::memory`](crate::Options), and no other engine takes
+    /// of its memory.
+    fn fits_programs(&self) -> bool {
+        false
+    }
+
     /// What somebody who asks for details should be told: why calls were slower than they could be,
     /// since this was called last.
     fn notes(&mut self) -> Vec<String> {

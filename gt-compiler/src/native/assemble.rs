@@ -54,7 +54,7 @@ pub(super) fn assemble(
         let groups = Grouped::new(schedule, most);
         let mut plan = planned(&groups)?;
         let mut budget = plan.layout.arena;
-        for _ in 0..TRIES {
+        for tries in 0..=TRIES {
             let excess = plan.bytes().saturating_sub(memory);
             if excess == 0 {
                 return Ok(plan);
@@ -62,7 +62,7 @@ pub(super) fn assemble(
             if least.as_ref().is_none_or(|least| plan.bytes() < least.bytes()) {
                 least = Some(plan);
             }
-            if budget == 0 {
+            if budget == 0 || tries == TRIES {
                 break;
             }
             budget = budget.saturating_sub(excess);

@@ -1,10 +1,12 @@
 //! Waves and their jobs as users of memory, and the arena with the threads' scratch behind it.
 
-use gt_ir::Op;
+use gt_ir::{Class, DType, Op};
 use smallvec::SmallVec;
 
 use super::plan::{At, Job, Plan, Stage, Tile, Wave, Work};
-use crate::schedule::{BufferId, Buffers, FAR, Layout, Routine, Uses, distance_in};
+use crate::schedule::{
+    BufferId, Buffers, FAR, Layout, MatMul, Multiplier, Routine, Uses, distance_in,
+};
 
 /// Alignment of buffers in the arena.
 const ALIGN: usize = 64;
@@ -171,11 +173,16 @@ fn writes(job: &Job, buffer: BufferId) -> bool {
     }
 }
 
+/// Whether a job may find its data unfit, or may find no memory for what it needs on its way.
 fn can_fail(job: &Job) -> bool {
+    let allocates = |product: &MatMul| {
+        product.by == Multiplier::Library && matches!(product.dtype, DType::F16 | DType::Bf16)
+    };
     match job {
-        Job::Routine(r) => r.can_fail(),
-        Job::Loop(l) => l.routine.can_fail(),
-        Job::Tile(_) | Job::Chunked(_) | Job::MatMul(_) | Job::Fold(_) => false,
+        Job::Routine(r) => r.can_fail() || r.op.spec().class == Class::Matrix,
+        Job::Loop(_) => true,
+        Job::MatMul(product) => allocates(product),
+        Job::Tile(_) | Job::Chunked(_) | Job::Fold(_) => false,
     }
 }
 

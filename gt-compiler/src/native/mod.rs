@@ -238,6 +238,10 @@ impl Engine for Native {
         }
     }
 
+    fn fits_programs(&self) -> bool {
+        self.config.team.is_none()
+    }
+
     fn trim(&mut self) -> usize {
         self.pool.trim(0)
     }

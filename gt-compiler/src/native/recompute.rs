@@ -6,6 +6,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use gt_ir::Class;
+
 use super::tile::weight;
 use crate::schedule::{
     BufferId, Group, Make, Piece, Run, Runs, Schedule, Sources, Step, group, recompute,
@@ -45,7 +47,10 @@ impl Grouped {
         let steps = (0..self.groups.len()).map(|group| {
             let pieces = &self.groups[group].pieces;
             let repeats = pieces.iter().all(|&p| match &self.pieces[p] {
-                Piece::Routine(r) => !r.can_fail() && r.update.is_none(),
+                Piece::Routine(r) => {
+                    let takes_long = r.op.spec().class == Class::Matrix;
+                    !r.can_fail() && r.update.is_none() && !takes_long
+                }
                 Piece::Kernel(_) | Piece::MatMul(_) | Piece::Fold(_) | Piece::Attention(_) => true,
             });
             let makes = self.needed[group].iter().map(|&out| self.make(group, out)).collect();

@@ -368,8 +368,13 @@ impl Walk<'_> {
                 stack.pop();
                 continue;
             };
+            // Another result that needs more than is there would be waited for by this one.
+            let is_there = |b: BufferId| b == top || self.now[b.index()].is_some();
             let is_soon = |out: BufferId| {
-                out == top || space.next_use(out, time).is_some_and(|next| next <= time + NEAR)
+                let next = space.next_use(out, time);
+                out == top
+                    || next.is_some_and(|next| next <= time + NEAR)
+                        && space.reads_of(out).all(is_there)
             };
             let outs: SmallVec<[BufferId; 2]> = space.steps[at]
                 .makes

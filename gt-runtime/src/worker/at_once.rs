@@ -49,7 +49,7 @@ pub(super) fn run(
         Some(Outcome::Failed(_)) | None => None,
     };
     let room = device.room();
-    let memory = need::most(tape, ty).filter(|need| *need > room).map(|_| room);
+    let memory = need::most(tape, ty).filter(|need| *need > room).map(|_| need::coarse(room));
     if memory.is_none() && (is_launch || !is_short) {
         return None;
     }

@@ -197,6 +197,7 @@ impl Executor {
                     return Ran::Waits(task);
                 }
                 let mut ran = self.task(task, jobs, out);
+                jobs.puts_off(self.behind().is_some());
                 if let Ran::Done(_, nanos) | Ran::Paused(_, nanos) = &mut ran {
                     *nanos += before;
                     self.sessions.entry(session).or_default().nanos += *nanos;

@@ -24,6 +24,8 @@ pub struct Assigned(pub u64, pub Job);
 pub struct Jobs {
     queue: Queue<Lines>,
     contended: Arc<AtomicBool>,
+    /// Whether the executor has put segments off, so that any task may take long.
+    behind: AtomicBool,
 }
 
 /// The jobs, and the one that is out.
@@ -136,7 +138,12 @@ impl Jobs {
     pub fn new() -> Jobs {
         let queue: Queue<Lines> = Queue::new();
         let contended = queue.change(|lines| lines.contended.clone());
-        Jobs { queue, contended }
+        Jobs { queue, contended, behind: AtomicBool::new(false) }
+    }
+
+    /// Notes whether the executor has put segments off.
+    pub(super) fn puts_off(&self, behind: bool) {
+        self.behind.store(behind, Ordering::Relaxed);
     }
 
     /// Adds a job of a registration. A second segment is not left to threads that wait, because a
@@ -175,13 +182,13 @@ impl Jobs {
         self.queue.is_busy()
     }
 
-    /// Takes a task out if it is the next job and no other is out. Else adds the job. A job that is
-    /// taken out must be settled.
+    /// Takes a task out if it is the next job, no other is out, and nothing is put off. Else adds
+    /// the job. A job that is taken out must be settled.
     pub(super) fn try_begin(&self, registration: u64, job: Job) -> Option<Job> {
         self.queue.change(|lines| {
             let free = |session| lines.fair.is_free_for((registration, session));
             // The others change the queue itself, too.
-            let is_task = matches!(job, Job::Task(_));
+            let is_task = matches!(job, Job::Task(_)) && !self.behind.load(Ordering::Relaxed);
             if !is_task || lines.out.is_some() || !job.session().is_none_or(free) {
                 lines.add(registration, job);
                 return None;

@@ -8,16 +8,23 @@ use std::collections::BTreeMap;
 use gt_ir::{Entry, Operand, OperandType, Tape, Type, ValueId, infer};
 use smallvec::SmallVec;
 
+/// A round number of bytes, at most so many and at most an eighth fewer. Programs for memory that
+/// differs a little are the same then, and are found on disk.
+pub(super) fn coarse(bytes: usize) -> usize {
+    let unit = 1 << (usize::BITS - bytes.leading_zeros()).saturating_sub(4);
+    bytes / unit * unit
+}
+
 /// The most bytes by which a segment raises what is in memory, before its end. `held` knows the
 /// types of the values from before it. None if a type is wrong or a value is missing.
 pub(super) fn most(tape: &Tape, held: impl Fn(ValueId) -> Option<Type>) -> Option<usize> {
     let mut made: BTreeMap<ValueId, Type> = BTreeMap::new();
-    let (mut now, mut most) = (0isize, 0isize);
+    let (mut now, mut most) = (0i128, 0i128);
     for entry in &tape.entries {
         match entry {
             Entry::Input { out, ty, .. } => {
                 made.insert(*out, *ty);
-                now += ty.bytes() as isize;
+                now += ty.bytes() as i128;
             }
             Entry::Instr(instr) => {
                 let operand = |operand: &Operand| match operand {
@@ -31,11 +38,11 @@ pub(super) fn most(tape: &Tape, held: impl Fn(ValueId) -> Option<Type>) -> Optio
                     instr.inputs.iter().map(operand).collect();
                 let ty = infer(&instr.op, &types?).ok()?;
                 made.insert(instr.out, ty);
-                now += ty.bytes() as isize;
+                now += ty.bytes() as i128;
             }
             Entry::Free(value) => {
                 let ty = made.remove(value).or_else(|| held(*value));
-                now -= ty.map_or(0, |ty| ty.bytes() as isize);
+                now -= ty.map_or(0, |ty| ty.bytes() as i128);
             }
             Entry::Enter(_) | Entry::Exit(_) | Entry::Output { .. } => {}
         }
@@ -47,6 +54,15 @@ pub(super) fn most(tape: &Tape, held: impl Fn(ValueId) -> Option<Type>) -> Optio
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn round_numbers_are_a_little_less() {
+        for bytes in (0..5000).chain([usize::MAX, 3 << 40]) {
+            let coarse = coarse(bytes);
+            assert!(coarse <= bytes && bytes - coarse <= bytes / 8, "{bytes}: {coarse}");
+            assert!(coarse.count_ones() <= 4, "{coarse}");
+        }
+    }
 
     #[test]
     fn values_count_from_their_instruction_to_their_end() {

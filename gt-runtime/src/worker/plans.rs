@@ -11,7 +11,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use gt_compiler::engine::Compile;
 use gt_compiler::{Options, Program};
@@ -24,6 +24,7 @@ use super::definition::{Definition, PlanHint, PlanPlace};
 use super::fair::Fair;
 use super::fates::Sparing;
 use super::faults::panic_text;
+use super::need;
 use super::queue::Queue;
 use super::reads::{Late, Owner, Tell};
 use crate::clock::{self, Time};
@@ -71,9 +72,17 @@ pub(super) struct Plan {
     /// Whether launches wait for it.
     awaited: AtomicBool,
     made: OnceLock<Result<Ready, String>>,
-    /// The program for less memory, once there was too little for the other one; none if it cannot
-    /// be made.
-    smaller: OnceLock<Option<Program>>,
+    /// Whether there is a program for less memory, since there was too little for the other one.
+    is_shrunk: AtomicBool,
+    smaller: Mutex<Option<Smaller>>,
+}
+
+/// A program that makes values again.
+#[derive(Debug)]
+struct Smaller {
+    program: Program,
+    /// The bytes that it was made for.
+    memory: usize,
 }
 
 /// A plan that can run.
@@ -106,13 +115,16 @@ impl Plan {
         self.made()?.as_ref().ok()
     }
 
-    /// The program to run while a device has `room`: that for less memory, if there is one and the
-    /// other one would not fit.
-    pub(super) fn program<'a>(&'a self, ready: &'a Ready, room: impl Fn() -> usize) -> &'a Program {
-        match self.smaller.get() {
-            Some(Some(smaller)) if ready.bytes > room() as u64 => smaller,
-            Some(_) | None => &ready.program,
+    /// The program for less memory, if there is one and the other one would not fit into the
+    /// `room` of a device, or if it `must` be.
+    pub(super) fn smaller(&self, must: bool, room: impl Fn() -> usize) -> Option<Program> {
+        if !self.is_shrunk.load(Ordering::Relaxed) {
+            return None;
         }
+        let fits = |ready: &Ready| ready.bytes <= room() as u64;
+        let smaller = self.smaller.lock().unwrap_or_else(PoisonError::into_inner);
+        let smaller = smaller.as_ref().filter(|_| must || !self.ready().is_some_and(fits));
+        smaller.map(|smaller| smaller.program.clone())
     }
 
     /// The program and the types of its inputs, if it can run.
@@ -264,15 +276,22 @@ impl Plans {
         catch_unwind(AssertUnwindSafe(compile)).ok()?.ok().map(|compiled| compiled.program)
     }
 
-    /// Makes the program of a plan for less memory: `room` bytes. Says whether there was none
-    /// before and there is one now.
+    /// Makes the program of a plan for less memory after it did not fit into `room` bytes. Says
+    /// whether it is another one than before.
     pub(super) fn shrink(&self, plan: &Plan, room: usize) -> bool {
-        let mut is_new = false;
-        let smaller = plan.smaller.get_or_init(|| {
-            is_new = true;
-            self.compiled_now(&plan.segment().ok()?, Some(room))
-        });
-        is_new && smaller.is_some()
+        let Some(bytes) = plan.ready().map(|ready| ready.bytes as usize).filter(|b| *b > 0) else {
+            return false;
+        };
+        let mut smaller = plan.smaller.lock().unwrap_or_else(PoisonError::into_inner);
+        // Inputs that others hold too are not overwritten, so it may need more than it said.
+        let memory = need::coarse(if bytes <= room { bytes / 4 * 3 } else { room });
+        if smaller.as_ref().is_some_and(|known| known.memory <= memory) {
+            return false;
+        }
+        let made = plan.segment().ok().and_then(|of| self.compiled_now(&of, Some(memory)));
+        *smaller = made.map(|program| Smaller { program, memory });
+        plan.is_shrunk.store(smaller.is_some(), Ordering::Relaxed);
+        smaller.is_some()
     }
 
     /// The bytes of unused results that are worth a plan without them.
@@ -384,7 +403,8 @@ impl Plans {
             ordered: AtomicBool::new(false),
             awaited: AtomicBool::new(false),
             made: OnceLock::new(),
-            smaller: OnceLock::new(),
+            is_shrunk: AtomicBool::new(false),
+            smaller: Mutex::new(None),
         }))
     }
 

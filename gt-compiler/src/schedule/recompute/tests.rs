@@ -108,35 +108,41 @@ fn runs_of_random_programs_are_right() {
     for seed in 0..300 {
         let mut source = Source::from_seed(seed);
         let n = 2 + source.below(40);
-        let mut steps = Vec::new();
+        let (mut steps, mut made) = (Vec::new(), BTreeSet::new());
         for out in 1..=n {
-            // A value of one of the last steps, or of any; some steps make two.
+            // A result of one of the last steps, or of any; steps make up to three.
             let mut read = || {
                 let far = source.below(out);
                 let near = out - 1 - source.below(out.min(4));
                 let of = if source.chance(1, 3) { far } else { near };
-                BufferId((of + if of > 0 && source.chance(1, 4) { n } else { 0 }) as u32)
+                let result = BufferId((of + n * source.below(3)) as u32);
+                if made.contains(&result) { result } else { BufferId(of as u32) }
             };
             let mut one = step(out as u32, &[], 1 + out % 7);
             one.makes[0].reads = vec![read(), read()];
-            one.makes.push(Make {
-                out: BufferId((n + out) as u32),
-                reads: vec![read()],
-                parts: vec![(1, 3)],
-            });
-            if source.chance(1, 2) {
-                one.makes[1].reads.push(BufferId(out as u32));
+            // Some results are made of others of the step; two steps store parts of some.
+            let (second, third) = ((n + out) as u32, (2 * n + out) as u32);
+            let shared = u32::from(out > 1 && out % 6 == 0);
+            let second = BufferId(second - shared);
+            let mut reads = vec![read()];
+            if out % 2 == 0 {
+                reads.push(BufferId(out as u32));
             }
-            if source.chance(1, 6) && out > 1 {
-                // Two steps store parts of one buffer.
-                one.makes[1].out = BufferId((n + out - 1) as u32);
+            one.makes.push(Make { out: second, reads, parts: vec![(1, 3)] });
+            if source.chance(1, 2) {
+                one.makes.push(Make {
+                    out: BufferId(third),
+                    reads: vec![second],
+                    parts: vec![(2, 5)],
+                });
             }
             one.repeats = !source.chance(1, 8);
+            made.extend(one.makes.iter().map(|make| make.out));
             steps.push(one);
         }
-        let sizes: Vec<usize> = (0..=2 * n).map(|_| 1 + source.below(9)).collect();
+        let sizes: Vec<usize> = (0..=3 * n).map(|_| 1 + source.below(9)).collect();
         let kept: Vec<bool> =
-            (0..=2 * n).map(|b| b == 0 || b == n || source.chance(1, 9)).collect();
+            (0..=3 * n).map(|b| b == 0 || b == n || source.chance(1, 9)).collect();
         let before = peak(&steps, &sizes, &kept);
         for budget in [0, before / 2, before * 3 / 4] {
             let Some(runs) = recompute(&steps, &sizes, &kept, budget) else { continue };

@@ -5,8 +5,8 @@
 //! comes for the first time therefore waits until a read or a launch wants its values. All that
 //! wait then run as one segment, which becomes a plan if instructions one by one would need too
 //! much memory (`at_once`). Values and errors are the same, only later; the end of a session drops
-//! what waits. Nothing waits while the worker has several sessions: memory that a segment would
-//! free is then somebody else's.
+//! what waits. Nothing waits while the worker has several sessions, or shares its memory with
+//! others: memory that a segment would free is then somebody else's.
 
 use std::sync::Arc;
 
@@ -78,26 +78,41 @@ impl Executor {
     /// Whether a task may be put off: a segment that comes for the first time, or a launch of a
     /// small part of a step behind such segments.
     fn can_wait(&self, task: &Task) -> bool {
-        let waits = |(_, table): (_, &Table)| table.later.n_segments > 0;
         let is_possible = match (&task.order, &task.template) {
             (Order::Run(_), _) => true,
             (Order::Launch { .. }, Some(defined)) => {
                 let n_entries = defined.template.tape.entries.len();
-                n_entries <= PART_ENTRIES && !defined.planned && self.sessions.iter().any(waits)
+                n_entries <= PART_ENTRIES && !defined.planned && self.behind().is_some()
             }
             _ => false,
         };
-        is_possible && !self.plans.is_off() && self.sessions.len() <= 1
+        let is_alone = self.sessions.len() <= 1 && self.device.engine.fits_programs();
+        is_possible && !self.plans.is_off() && is_alone
     }
 
     /// Runs what is put off before a task, unless the task is put off, too. Returns the nanoseconds
-    /// that it took.
+    /// that the task's own session needed.
     pub(super) fn catch_up_before(&mut self, task: &Task) -> u64 {
         if self.can_wait(task) {
             return 0;
         }
-        let waiting = self.sessions.iter().find(|(_, table)| table.later.n_segments > 0);
-        waiting.map(|(session, _)| *session).map_or(0, |session| self.catch_up(session))
+        let mut own = 0;
+        while let Some(session) = self.behind() {
+            let nanos = self.catch_up(session);
+            if session == task.session {
+                own = nanos;
+            } else {
+                self.sessions.entry(session).or_default().nanos += nanos;
+                self.busy += nanos;
+            }
+        }
+        own
+    }
+
+    /// A session that has put segments off.
+    pub(super) fn behind(&self) -> Option<SessionId> {
+        let mut sessions = self.sessions.iter();
+        sessions.find(|(_, table)| table.later.n_segments > 0).map(|(session, _)| *session)
     }
 
     /// Runs what a session has put off. Returns the nanoseconds that it took.

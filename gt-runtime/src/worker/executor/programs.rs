@@ -67,12 +67,13 @@ impl Executor {
         let tape = profile::is_on().then(|| tape.clone());
         let plan = plan.cloned();
         let ran = plan.as_ref().is_some_and(|plan| {
-            let mut ran = run_plan(device, (plan, spared.clone()), table, launch, inputs, given);
+            let of = (&**plan, false, spared.clone());
+            let mut ran = run_plan(device, of, table, launch, inputs, given);
             if ran == Err(Stopped::Short) && plans.shrink(plan, device.room()) {
                 let text = short_of_memory(defined.footprint.n_instrs);
                 out.push(FromWorker::Note { session, text: cut(text).into() });
                 if lend(device, table, defined, bindings, given) {
-                    ran = run_plan(device, (plan, spared), table, launch, inputs, given);
+                    ran = run_plan(device, (plan, true, spared), table, launch, inputs, given);
                 }
             }
             ran.is_ok()
@@ -134,10 +135,11 @@ fn short_of_memory(n_instrs: usize) -> String {
     )
 }
 
-/// Runs a plan, if it is made. `given` holds clones of the values at its boundary.
+/// Runs a plan, if it is made, or its program for less memory if it `must` be that. `given` holds
+/// clones of the values at its boundary.
 fn run_plan(
     device: &mut Device,
-    (plan, spared): (&Plan, Option<(Arc<Sparing>, Value)>),
+    (plan, must, spared): (&Plan, bool, Option<(Arc<Sparing>, Value)>),
     table: &mut Table,
     launch: (&Arc<Definition>, &Arc<Bindings>),
     inputs: &Inputs,
@@ -161,7 +163,8 @@ fn run_plan(
         table.remove(value);
     }
     let left_out = spared.map(|(spared, nothing)| (left_out(&spared, launch, given), nothing));
-    let program = plan.program(ready, || device.room());
+    let smaller = plan.smaller(must, || device.room());
+    let program = smaller.as_ref().unwrap_or(&ready.program);
     match device.retried(|engine| engine.run(program, given, &bindings.scalars)) {
         Ok(results) => {
             for (result, kept) in results.into_iter().zip(&ready.outputs) {
