@@ -57,7 +57,12 @@ pub(super) fn run(
     if memory.is_none() && !pays(&segment) {
         return None;
     }
-    let bytes_in = compiled(device, plans, table, (&segment, memory), inputs)?;
+    let mut bytes_in = compiled(device, plans, table, (&segment, memory), inputs);
+    if bytes_in.is_none() && memory.is_some_and(|memory| memory < room) {
+        // To the byte, since nothing else is left.
+        bytes_in = compiled(device, plans, table, (&segment, Some(room)), inputs);
+    }
+    let bytes_in = bytes_in?;
     if profile::is_on() {
         tape.instrs().for_each(|instr| table.made_at(instr.out, instr.loc));
     }

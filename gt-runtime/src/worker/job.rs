@@ -111,12 +111,10 @@ impl Task {
         (self.attempt, self.seq, is_segment)
     }
 
-    /// The instructions of a segment.
+    /// The instructions of a segment that is no launch.
     pub(super) fn n_instrs(&self) -> u64 {
-        match (&self.order, &self.template) {
-            (Order::Run(tape), _) => tape.instrs().count() as u64,
-            (_, template) => template.as_ref().map_or(0, |t| t.footprint.n_instrs as u64),
-        }
+        let Order::Run(tape) = &self.order else { return 0 };
+        tape.instrs().count() as u64
     }
 
     /// Whether it is a segment without instructions and data.

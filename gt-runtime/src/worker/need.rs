@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 use gt_ir::{Entry, Operand, OperandType, Tape, Type, ValueId, infer};
 use smallvec::SmallVec;
 
-/// A round number of bytes, at most so many and at most an eighth fewer. Programs for memory that
+/// A round number of bytes, at most so many and at most a 32nd fewer. Programs for memory that
 /// differs a little are the same then, and are found on disk.
 pub(super) fn coarse(bytes: usize) -> usize {
-    let unit = 1 << (usize::BITS - bytes.leading_zeros()).saturating_sub(4);
+    let unit = 1 << (usize::BITS - bytes.leading_zeros()).saturating_sub(6);
     bytes / unit * unit
 }
 
@@ -59,8 +59,8 @@ mod tests {
     fn round_numbers_are_a_little_less() {
         for bytes in (0..5000).chain([usize::MAX, 3 << 40]) {
             let coarse = coarse(bytes);
-            assert!(coarse <= bytes && bytes - coarse <= bytes / 8, "{bytes}: {coarse}");
-            assert!(coarse.count_ones() <= 4, "{coarse}");
+            assert!(coarse <= bytes && bytes - coarse <= bytes / 32, "{bytes}: {coarse}");
+            assert!(coarse.count_ones() <= 6, "{coarse}");
         }
     }
 

@@ -10,7 +10,6 @@
 
 use std::sync::Arc;
 
-use gt_ir::canonical::expand;
 use gt_ir::{Tape, ValueId};
 
 use super::{Executor, since};
@@ -25,8 +24,6 @@ use crate::worker::{at_once, need};
 const PART: usize = 4;
 /// The most entries that wait.
 const MOST_ENTRIES: usize = 1 << 15;
-/// The most entries of a part of a step.
-const PART_ENTRIES: usize = 512;
 
 impl Table {
     /// The bytes that a long segment needs instruction by instruction. Of a short one they show
@@ -48,13 +45,8 @@ impl Executor {
         if task.begun != Begun::default() || !self.can_wait(task) {
             return false;
         }
-        let tape = match (&task.order, &task.template) {
-            (Order::Run(tape), _) => Arc::clone(tape),
-            (Order::Launch { bindings, .. }, Some(defined)) => {
-                Arc::new(expand(&defined.template, bindings).unwrap_or_default())
-            }
-            _ => return false,
-        };
+        let Order::Run(tape) = &task.order else { return false };
+        let tape = Arc::clone(tape);
         let (used, limit) = (self.device.used(), self.device.limit());
         let table = self.sessions.entry(task.session).or_default();
         let must_wait = table.later.n_segments > 0
@@ -75,19 +67,11 @@ impl Executor {
         true
     }
 
-    /// Whether a task may be put off: a segment that comes for the first time, or a launch of a
-    /// small part of a step behind such segments.
+    /// Whether a task may be put off: a segment that comes for the first time. A launch shows that
+    /// a step comes again, and steps together would need more memory than one.
     fn can_wait(&self, task: &Task) -> bool {
-        let is_possible = match (&task.order, &task.template) {
-            (Order::Run(_), _) => true,
-            (Order::Launch { .. }, Some(defined)) => {
-                let n_entries = defined.template.tape.entries.len();
-                n_entries <= PART_ENTRIES && !defined.planned && self.behind().is_some()
-            }
-            _ => false,
-        };
         let is_alone = self.sessions.len() <= 1 && self.device.engine.fits_programs();
-        is_possible && !self.plans.is_off() && is_alone
+        matches!(task.order, Order::Run(_)) && !self.plans.is_off() && is_alone
     }
 
     /// Runs what is put off before a task, unless the task is put off, too. Returns the nanoseconds
