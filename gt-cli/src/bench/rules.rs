@@ -23,13 +23,8 @@ pub(super) fn rules(works: &[&Work], compute: &ComputeArgs) -> Result<()> {
         session.manual_seed(0);
         let graph = plan::recorded(&session, || Ok((work.prepare)()))?.graph;
         for numerics in Numerics::ALL {
-            let plan = || {
-                pipeline::optimize(
-                    &graph,
-                    &Options { numerics, ..Options::default() },
-                    &Machine::PROCESSOR,
-                )
-            };
+            let options = Options { numerics, ..Options::default() };
+            let plan = || pipeline::optimize(&graph, &options, &Machine::PROCESSOR);
             let reports = (0..RUNS).map(|_| Ok(plan()?.report)).collect::<Result<Vec<Report>>>()?;
             let line = format!("{}\n", object(work, numerics, &reports));
             files::write(Path::new("-"), line.as_bytes())?;

@@ -44,10 +44,7 @@ pub(super) fn run(
     if is_short && !touches_large(table, tape, inputs) {
         return None;
     }
-    let ty = |value: ValueId| match table.get(value) {
-        Some(Outcome::Ready(held)) => Some(held.ty),
-        Some(Outcome::Failed(_)) | None => None,
-    };
+    let ty = |value: ValueId| table.ty(value);
     let room = device.room();
     let memory = need::most(tape, ty).filter(|need| *need > room).map(|_| need::coarse(room));
     if memory.is_none() && (is_launch || !is_short) {

@@ -58,6 +58,8 @@ pub struct Executor {
     sessions: BTreeMap<SessionId, Table>,
     plans: Plans,
     trouble: Trouble,
+    /// The session that has put segments off.
+    late: Option<SessionId>,
     /// The registration of the current job.
     registration: u64,
     /// The nanoseconds that all sessions have used.
@@ -141,6 +143,7 @@ impl Executor {
             sessions,
             plans,
             trouble,
+            late: None,
             registration: 0,
             busy: 0,
             memory,
@@ -197,7 +200,7 @@ impl Executor {
                     return Ran::Waits(task);
                 }
                 let mut ran = self.task(task, jobs, out);
-                jobs.puts_off(self.behind().is_some());
+                jobs.puts_off(self.late.is_some());
                 if let Ran::Done(_, nanos) | Ran::Paused(_, nanos) = &mut ran {
                     *nanos += before;
                     self.sessions.entry(session).or_default().nanos += *nanos;
@@ -423,6 +426,7 @@ impl Executor {
     fn end(&mut self, owner: Owner) {
         self.device.reads.forget(owner);
         self.plans.forget(owner);
+        self.late = self.late.filter(|late| *late != owner.1);
         let (session, name) = (owner.1, Source::Worker(&self.name));
         let freed = self.sessions.remove(&session).map_or(0, |table| table.len());
         if self.sessions.is_empty() && self.device.engine.stats().live_bytes == 0 {

@@ -11,7 +11,7 @@ use gt_compiler::engine::Value;
 use gt_ir::backend::{RunError, WorkerStats};
 use gt_ir::canonical::Bindings;
 use gt_ir::verify::IdHash;
-use gt_ir::{Entry, Loc, ValueId};
+use gt_ir::{Entry, Loc, Type, ValueId};
 
 use super::definition::Definition;
 use super::job::Inputs;
@@ -81,6 +81,14 @@ pub(super) struct Table {
 impl Table {
     pub(super) fn get(&self, value: ValueId) -> Option<&Outcome> {
         self.values.get(&value.0)
+    }
+
+    /// The type of a value that is here and did not fail.
+    pub(super) fn ty(&self, value: ValueId) -> Option<Type> {
+        match self.get(value) {
+            Some(Outcome::Ready(held)) => Some(held.ty),
+            Some(Outcome::Failed(_)) | None => None,
+        }
     }
 
     pub(super) fn insert(&mut self, value: ValueId, outcome: Outcome) {

@@ -10,14 +10,14 @@
 
 use std::sync::Arc;
 
-use gt_ir::{Tape, ValueId};
+use gt_ir::Tape;
 
 use super::{Executor, since};
 use crate::clock;
 use crate::ids::SessionId;
 use crate::wire::Order;
 use crate::worker::job::{Begun, Task};
-use crate::worker::table::{Later, Outcome, Table};
+use crate::worker::table::{Later, Table};
 use crate::worker::{at_once, need};
 
 /// The part of an engine's memory beyond which segments are put off.
@@ -29,12 +29,8 @@ impl Table {
     /// The bytes that a long segment needs instruction by instruction. Of a short one they show
     /// when it has run.
     fn need(&self, tape: &Tape) -> usize {
-        let ty = |value: ValueId| match self.get(value) {
-            Some(Outcome::Ready(held)) => Some(held.ty),
-            Some(Outcome::Failed(_)) | None => None,
-        };
         let is_long = tape.entries.len() > at_once::MAX_ENTRIES;
-        is_long.then(|| need::most(tape, ty)).flatten().unwrap_or(0)
+        is_long.then(|| need::most(tape, |value| self.ty(value))).flatten().unwrap_or(0)
     }
 }
 
@@ -49,11 +45,13 @@ impl Executor {
         let tape = Arc::clone(tape);
         let (used, limit) = (self.device.used(), self.device.limit());
         let table = self.sessions.entry(task.session).or_default();
-        let must_wait = table.later.n_segments > 0
-            || !task.computes_nothing() && used + table.need(&tape) > limit / PART;
+        let most = limit / PART;
+        let is_much = || used > most || used + table.need(&tape) > most;
+        let must_wait = table.later.n_segments > 0 || !task.computes_nothing() && is_much();
         if !must_wait {
             return false;
         }
+        self.late = Some(task.session);
         let later = &mut table.later;
         later.entries.extend(tape.entries.iter().cloned());
         for data in task.inputs.values().flatten() {
@@ -80,27 +78,19 @@ impl Executor {
         if self.can_wait(task) {
             return 0;
         }
-        let mut own = 0;
-        while let Some(session) = self.behind() {
-            let nanos = self.catch_up(session);
-            if session == task.session {
-                own = nanos;
-            } else {
-                self.sessions.entry(session).or_default().nanos += nanos;
-                self.busy += nanos;
-            }
+        let Some(session) = self.late else { return 0 };
+        let nanos = self.catch_up(session);
+        if session == task.session {
+            return nanos;
         }
-        own
-    }
-
-    /// A session that has put segments off.
-    pub(super) fn behind(&self) -> Option<SessionId> {
-        let mut sessions = self.sessions.iter();
-        sessions.find(|(_, table)| table.later.n_segments > 0).map(|(session, _)| *session)
+        self.sessions.entry(session).or_default().nanos += nanos;
+        self.busy += nanos;
+        0
     }
 
     /// Runs what a session has put off. Returns the nanoseconds that it took.
     pub(super) fn catch_up(&mut self, session: SessionId) -> u64 {
+        self.late = None;
         let Some(table) = self.sessions.get_mut(&session) else { return 0 };
         if table.later.n_segments == 0 {
             return 0;
