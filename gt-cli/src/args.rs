@@ -709,6 +709,10 @@ pub(crate) struct CompileArgs {
     /// as the configuration names, and at least 2]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(crate) workers: Option<u32>,
+    /// With the stage `sharded`: print the work of this worker alone, by its number from 0 on
+    /// [default: of all]
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) worker: Option<u32>,
     /// With the stage `sharded`: spread the work without signals, as its cost says
     #[arg(long)]
     pub(crate) auto: bool,

@@ -89,7 +89,8 @@ fn sharded(
             let memory = args.memory.unwrap_or(0);
             let auto = asked.or(session).plans().map(|zero| Auto { zero, memory });
             let rates = args.rates.unwrap_or_default();
-            Sharded::new(&checked.tape, (signals, auto, rates), n, args.explain).map(Some)
+            let about = (signals, auto, rates);
+            Sharded::new(&checked.tape, about, (n, args.worker), args.explain).map(Some)
         }
         (None, Some(Emit::Sharded | Emit::Dot)) => {
             bail!("the signals name more than 64 workers; add --workers N")

@@ -4,7 +4,7 @@
 //! parameter: it is where the step before has left it. Other inputs are uploads. Large ones come
 //! in parts to the workers that need them, the others to worker 0.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use gt_compiler::shard::{self, Auto, Exchange, Explained, Rates, Request};
 use gt_ir::canonical::{Bindings, Template, canonical};
 use gt_ir::layout::Layout;
@@ -18,18 +18,24 @@ pub(super) struct Sharded {
     tape: Tape,
     bindings: Bindings,
     n_workers: u32,
+    /// The worker whose work is printed, if not all are.
+    only: Option<u32>,
     explained: Explained,
     alone: Explained,
 }
 
 impl Sharded {
-    /// The tape on so many workers, and the ways to compute one of its instructions.
+    /// The tape on so many workers, of which one may be asked for, and the ways to compute one of
+    /// its instructions.
     pub(super) fn new(
         tape: &Tape,
         (signals, auto, rates): (&Signals, Option<Auto>, Rates),
-        n_workers: u32,
+        (n_workers, only): (u32, Option<u32>),
         asked: Option<ValueId>,
     ) -> Result<Sharded> {
+        if let Some(only) = only.filter(|only| *only >= n_workers) {
+            bail!("there is no worker {only}: the {n_workers} workers have numbers from 0 on");
+        }
         let (program, state) = program(tape);
         let (template, bindings) = canonical(&program);
         let asked = asked.map(|value| number(&bindings, value)).transpose()?;
@@ -51,7 +57,7 @@ impl Sharded {
         }
         let uploads = cut(&template, &first.partition.uploads);
         let explained = explain(n_workers, (signals, auto), (&inputs, &uploads), asked)?;
-        Ok(Sharded { tape: tape.clone(), bindings, n_workers, explained, alone })
+        Ok(Sharded { tape: tape.clone(), bindings, n_workers, only, explained, alone })
     }
 
     /// What signals asked for and did not get.
@@ -66,7 +72,7 @@ impl Sharded {
             self.n_workers,
             explained.sums(&self.alone),
             explained.tables(tape, bindings),
-            explained.parts(tape, bindings)
+            explained.parts(tape, bindings, self.only)
         )
     }
 

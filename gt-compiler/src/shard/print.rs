@@ -9,12 +9,16 @@ use std::fmt::Write as _;
 
 use gt_ir::canonical::{Bindings, Defined, expand};
 use gt_ir::{Entry, Loc, Scalar, Tape, ValueId, text};
+use rustc_hash::FxHashMap;
 
 use super::memory::held;
 use super::{Candidate, Exchange, Explained, Literal, Local, Phase, Step};
 
 /// The most lines of the table of exchanges; a larger table is cut.
 const MAX_EXCHANGES: usize = 200;
+
+/// By receiver and number there, the member that sends each value that members send each other.
+type Senders = FxHashMap<(u32, u32), usize>;
 
 /// The names of a segment's values.
 pub(super) struct Names<'a> {
@@ -46,11 +50,13 @@ impl Explained {
         out + &table(&rows, 3)
     }
 
-    /// Each member's work.
+    /// Each member's work, or that of one member. A member that is not there has none.
     #[must_use]
-    pub fn parts(&self, tape: &Tape, bindings: &Bindings) -> String {
-        let names = Names::new(tape, bindings);
-        (0..self.partition.parts.len()).map(|member| self.part(member, &names)).collect()
+    pub fn parts(&self, tape: &Tape, bindings: &Bindings, only: Option<u32>) -> String {
+        let (names, senders) = (Names::new(tape, bindings), self.senders());
+        let wanted = |member: &usize| only.is_none_or(|only| *member == only as usize);
+        let members = (0..self.partition.parts.len()).filter(wanted);
+        members.map(|member| self.part(member, &names, &senders)).collect()
     }
 
     /// The sums, and the estimate against that of one worker.
@@ -100,7 +106,7 @@ impl Explained {
         self.values.iter().enumerate().map(row).collect()
     }
 
-    fn part(&self, member: usize, names: &Names<'_>) -> String {
+    fn part(&self, member: usize, names: &Names<'_>, senders: &Senders) -> String {
         let mut lines = Lines::default();
         for (number, ty) in held(&self.partition.parts[member], member as u32, &self.values) {
             let out = names.local(Local::Given(number));
@@ -113,7 +119,8 @@ impl Explained {
                     let turn = phase.turn.map(|turn| format!(" of micro-batch {turn}"));
                     lines.note(format!("phase {}{}", lines.n_phases, turn.unwrap_or_default()));
                     lines.n_phases += 1;
-                    self.phase(member, phase, names, &mut lines);
+                    let from = |made: u32| senders.get(&(member as u32, made)).copied();
+                    phase_lines(phase, names, from, &mut lines);
                 }
                 Step::Send { value, to, made } => {
                     let (value, there) = (names.local(*value), names.local(Local::Made(*made)));
@@ -130,44 +137,52 @@ impl Explained {
         format!("# worker {member}\n{}", lines.text())
     }
 
-    fn phase(&self, member: usize, phase: &Phase, names: &Names<'_>, lines: &mut Lines) {
-        let literal = |literal: &Literal| match literal {
-            Literal::Slot(slot) => names.bindings.scalars.get(*slot as usize).copied(),
-            Literal::Number(scalar) => Some(*scalar),
-        };
-        let zero = Scalar::Bool(false);
-        let bindings = Bindings {
-            inputs: phase.inputs.iter().map(|local| names.local(*local)).collect(),
-            defined: Defined::Run(
-                names.local(Local::Made(phase.first)),
-                phase.template.n_defined as u64,
-            ),
-            scalars: phase.literals.iter().map(|l| literal(l).unwrap_or(zero)).collect(),
-        };
-        // The partitioner made the phase, so the bindings fit it.
-        let Ok(tape) = expand(&phase.template, &bindings) else { return };
-        for entry in tape.entries {
-            let note = match &entry {
-                Entry::Input { out, .. } => self.sender(member, *out, names),
-                Entry::Instr(_)
-                | Entry::Free(_)
-                | Entry::Enter(_)
-                | Entry::Exit(_)
-                | Entry::Output { .. } => String::new(),
-            };
-            lines.entry(entry, note);
+    fn senders(&self) -> Senders {
+        let mut senders = Senders::default();
+        for (from, part) in self.partition.parts.iter().enumerate() {
+            for step in &part.steps {
+                if let Step::Send { to, made, .. } = step {
+                    senders.insert((*to, *made), from);
+                }
+            }
         }
+        senders
     }
+}
 
-    /// The member that sends a value to another.
-    fn sender(&self, member: usize, value: ValueId, names: &Names<'_>) -> String {
-        let sends = |step: &Step| {
-            matches!(step, Step::Send { to, made, .. }
-                if *to as usize == member && names.local(Local::Made(*made)) == value)
+/// The entries of a phase. `from` is the member that has sent a received value, by its number.
+fn phase_lines(
+    phase: &Phase,
+    names: &Names<'_>,
+    from: impl Fn(u32) -> Option<usize>,
+    lines: &mut Lines,
+) {
+    let literal = |literal: &Literal| match literal {
+        Literal::Slot(slot) => names.bindings.scalars.get(*slot as usize).copied(),
+        Literal::Number(scalar) => Some(*scalar),
+    };
+    let (zero, made) = (Scalar::Bool(false), names.local(Local::Made(0)).0);
+    let bindings = Bindings {
+        inputs: phase.inputs.iter().map(|local| names.local(*local)).collect(),
+        defined: Defined::Run(
+            names.local(Local::Made(phase.first)),
+            phase.template.n_defined as u64,
+        ),
+        scalars: phase.literals.iter().map(|l| literal(l).unwrap_or(zero)).collect(),
+    };
+    // The partitioner made the phase, so the bindings fit it.
+    let Ok(tape) = expand(&phase.template, &bindings) else { return };
+    for entry in tape.entries {
+        let sender = match &entry {
+            Entry::Input { out, .. } => out.0.checked_sub(made).and_then(|made| from(made as u32)),
+            Entry::Instr(_)
+            | Entry::Free(_)
+            | Entry::Enter(_)
+            | Entry::Exit(_)
+            | Entry::Output { .. } => None,
         };
-        let parts = &self.partition.parts;
-        let from = (0..parts.len()).find(|other| parts[*other].steps.iter().any(sends));
-        from.map_or_else(String::new, |from| format!(" from {from}"))
+        let note = sender.map_or_else(String::new, |from| format!(" from {from}"));
+        lines.entry(entry, note);
     }
 }
 

@@ -137,7 +137,7 @@ fn print_shard(program: &str, n_members: &str) -> Result<String, String> {
 
 fn print_order(program: &str, n_members: &str) -> Result<String, String> {
     shard(program, n_members, |sharded, alone, tape, bindings| {
-        let parts = sharded.parts(tape, bindings);
+        let parts = sharded.parts(tape, bindings, None);
         let shown = |line: &&str| ["# worker", "phase", "send"].iter().any(|w| line.starts_with(w));
         let lines = parts.lines().filter(shown).map(|line| format!("{line}\n"));
         sharded.sums(alone) + &lines.collect::<String>()
