@@ -181,10 +181,12 @@ impl Rates {
     }
 
     /// Seconds of the messages of an exchange in which `n` members have one for each other member,
-    /// or for those of their group and those of the other groups.
+    /// or for those of their group, and then in the same way for those of other groups.
     fn wait(&self, n: usize) -> f64 {
-        let of = |n: usize| self.latency * (n as f64 / GROUP as f64).max(1.0);
-        group(n).map_or_else(|| of(n), |size| of(size) + of(n / size))
+        match group(n) {
+            Some(size) => self.wait(size) + self.wait(n / size),
+            None => self.latency * (n as f64 / GROUP as f64).max(1.0),
+        }
     }
 
     /// Seconds until each of `n` members has its part of the sum of addends of so many bytes.

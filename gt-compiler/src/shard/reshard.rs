@@ -118,9 +118,10 @@ impl Lanes {
         if version.layout == *to {
             return Ok(version);
         }
-        if let Some(rows) = in_rows(&version.layout, to) {
+        if let Some((axis, rows)) = in_rows(&version.layout, to) {
             let gathered = self.reshard(&version, &rows, ty)?;
-            return self.reshard(&gathered, to, ty);
+            let names = self.reshard(&gathered, &rows.with(axis, Spread::Whole), ty)?.names;
+            return Ok(Version { layout: to.clone(), names });
         }
         let pieces = version.pieces(ty);
         let mut names = SmallVec::new();
@@ -166,8 +167,12 @@ impl Lanes {
         let layout = from.layout.with(axis, part.unwrap_or(Spread::Whole));
         let rows = group(mesh.sizes()[axis]).filter(|_| !in_turns);
         let rows = rows.and_then(|n| layout.gathered_in_rows(axis, n));
+        let across;
         let (from, axis) = match rows {
-            Some(rows) => (&self.reduce_across_rows(from, (axis, &rows), combine, ty)?, axis + 1),
+            Some(rows) => {
+                across = self.reduce_across_rows(from, (axis, &rows), combine, ty)?;
+                (&across, axis + 1)
+            }
             None => (from, axis),
         };
         let mut names = SmallVec::new();
@@ -203,7 +208,8 @@ impl Lanes {
     }
 
     /// Partial results along an axis, combined by the members at the same place of each row: what
-    /// remains is partial along the rows. `rows` is the layout in which each row has its part.
+    /// remains is partial along the rows. `rows` is the layout in which each row has its part. Many
+    /// rows combine in groups again.
     fn reduce_across_rows(
         &mut self,
         from: &Version,
@@ -214,12 +220,9 @@ impl Lanes {
         let partial = rows.with(axis + 1, Spread::Partial(combine));
         let addends = partial.with(axis, Spread::Partial(combine));
         let addends = Version { layout: addends, names: from.names.clone() };
-        let mut names = SmallVec::new();
-        for rank in self.ranks(&rows.mesh) {
-            let region = partial.region(rank, &ty.shape);
-            names.push(self.combined(&addends, (rank, axis), &region, combine, ty)?);
-        }
-        Ok(Version { names: self.at_all(&rows.mesh, names), layout: partial })
+        let part = Some(rows.spreads[axis]);
+        let combined = self.reduce(&addends, (axis, part), combine, ty)?;
+        Ok(Version { names: combined.names, layout: partial })
     }
 
     /// One box of all addends along an axis, combined at a rank.
@@ -269,8 +272,9 @@ pub(super) fn is_zero(from: &Layout, to: &Layout, rank: usize) -> bool {
 }
 
 /// The layout after the first of two exchanges by which many members gather what they hold in
-/// parts: in groups, and then across groups.
-fn in_rows(from: &Layout, to: &Layout) -> Option<Layout> {
+/// parts: in groups, and then across groups, which stand along the axis of the mesh. Many groups
+/// gather in groups again.
+fn in_rows(from: &Layout, to: &Layout) -> Option<(usize, Layout)> {
     if from.mesh != to.mesh || from.is_partial() || to.is_partial() {
         return None;
     }
@@ -278,7 +282,7 @@ fn in_rows(from: &Layout, to: &Layout) -> Option<Layout> {
     let mut changed = (0..from.spreads.len()).filter(gathers);
     let (axis, None) = (changed.next()?, changed.next()) else { return None };
     let n = group(from.mesh.sizes()[axis]).filter(|_| to.spreads[axis] == Spread::Whole)?;
-    from.gathered_in_rows(axis, n)
+    Some((axis, from.gathered_in_rows(axis, n)?))
 }
 
 /// Whether two ranks stand at the same place along all axes along which members have copies, so

@@ -110,8 +110,12 @@ pub(super) fn check(seed: u64, config: &testing::Config, reduction: Reduction, r
     let whole = run(&tape, &data);
     let (body, outside) = segment(&tape, &mut source);
     let segment = scoped(&body, &mut source);
-    // More than eight members exchange in groups.
-    let n_members = if source.chance(1, 10) { 9 } else { 1 } + source.below(6) as u32;
+    // More than eight members exchange in groups, and more than eight groups in groups of them.
+    let n_members = match source.below(40) {
+        0 => 27,
+        1..5 => 9 + source.below(6) as u32,
+        _ => 1 + source.below(6) as u32,
+    };
     let outside = outside.into_iter().map(|(id, ty)| (id, layout(&mut source, &ty, n_members)));
     let outside = outside.collect();
     let signals = signals(&mut source, n_members, reduction);
@@ -224,10 +228,11 @@ fn many_members_combine_sums_in_groups() {
     }
 }
 
-/// Many members gather what they hold in groups, and then across groups.
+/// Many members gather what they hold in groups, and then across groups, and many groups do so in
+/// groups.
 #[test]
 fn many_members_gather_in_groups() {
-    for (n, of_each) in [(8, 7), (9, 4), (11, 10), (72, 15)] {
+    for (n, of_each) in [(8, 7), (9, 4), (11, 10), (72, 11), (128, 15)] {
         assert_eq!(messages(n, (2, 3), &["cumsum[0]"]), (n * of_each) as u64, "{n} members");
     }
 }
