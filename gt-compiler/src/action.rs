@@ -32,6 +32,8 @@ fn kept(op: &Op) -> Action {
     match *op {
         Op::Scan(_)
         | Op::Scatter(_)
+        | Op::ScatterMax(_)
+        | Op::ScatterMin(_)
         | Op::IndexCopy(_)
         | Op::CumProd(_)
         | Op::CumMax(_)

@@ -1,11 +1,12 @@
-//! Positions that are data: elements and slices that are taken from them, and added at them.
+//! Positions that are data: elements and slices that are taken from them, and that meet what is
+//! there: they are added, or the largest or smallest stays.
 //!
 //! Guarantees: an index outside its axis is an error that names it, found before anything that was
 //! there is written over; the order in which floats are added at one place depends on the index and
-//! the sizes, so results do not depend on the number of threads. `add` is the addition; it says how
-//! threads share it.
+//! the sizes, so results do not depend on the number of threads. `add` says how threads share it.
 
 mod add;
+mod extrema;
 
 use std::{
     borrow::Cow,
@@ -25,6 +26,16 @@ use super::{
 };
 use crate::{error::EngineError, schedule::Routine};
 use add::{Add, Order};
+
+/// What elements that come to a place do with what is there.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Meet {
+    Add,
+    /// What was there goes; several that come are added up all the same.
+    Replace,
+    Max,
+    Min,
+}
 
 /// Elements of one task.
 const GRAIN: usize = 1 << 14;
@@ -87,7 +98,9 @@ impl Indexed<'_> {
             Some(&index) => {
                 // As engines that expand them say it.
                 let (op, axis) = match self.step.op {
-                    Op::Scatter(axis) => (Op::ScatterAdd(axis), self.axis),
+                    Op::Scatter(axis) | Op::ScatterMax(axis) | Op::ScatterMin(axis) => {
+                        (Op::ScatterAdd(axis), self.axis)
+                    }
                     Op::IndexCopy(_) => (Op::IndexAdd(Axis(0)), 0),
                     op => (op, self.axis),
                 };
@@ -258,13 +271,13 @@ impl Indexed<'_> {
         });
     }
 
-    /// The base, with elements or slices of `src` added, or put in place of what was there; without
-    /// a base, what the result holds.
-    pub(super) fn add(
+    /// The base, with elements or slices of `src` that meet what is there; without a base, what the
+    /// result holds.
+    pub(super) fn meet(
         &self,
         base: Option<&[u8]>,
         src: &[u8],
-        (slices, replaces): (bool, bool),
+        (slices, meet): (bool, Meet),
         to: &mut [u8],
     ) -> Result<(), EngineError> {
         let by_slices = if slices { None } else { self.slicewise(&self.step.inputs[1].1.shape) };
@@ -275,7 +288,17 @@ impl Indexed<'_> {
             None => bytemuck::cast_slice(self.index).into(),
         };
         self.check(&index)?;
+        let replaces = meet == Meet::Replace;
         let work = Add { of: self, index: &index, src, slices, replaces };
+        match meet {
+            Meet::Add | Meet::Replace => self.sums(&work, base, to),
+            Meet::Max => extrema::largest(&work, self.ty.dtype, base, to),
+            Meet::Min => extrema::smallest(&work, self.ty.dtype, base, to),
+        }
+        Ok(())
+    }
+
+    fn sums(&self, work: &Add<'_>, base: Option<&[u8]>, to: &mut [u8]) {
         let (kept, free) = (Order::Kept, Order::Free);
         match self.ty.dtype {
             DType::F32 => work.typed(base, to, kept, -0.0, one_by_one(f32::add)),
@@ -287,7 +310,6 @@ impl Indexed<'_> {
             DType::U8 => work.typed(base, to, free, 0, one_by_one(u8::wrapping_add)),
             DType::Bool => work.typed(base, to, free, 0, one_by_one(|a: u8, b| a | b)),
         }
-        Ok(())
     }
 }
 

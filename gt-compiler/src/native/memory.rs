@@ -53,7 +53,12 @@ impl Uses for Wave {
     /// What is added or put to must not be what is added, or where.
     fn base(&self) -> Option<(BufferId, BufferId)> {
         let [Job::Routine(routine)] = self.jobs.as_slice() else { return None };
-        let (Op::ScatterAdd(_) | Op::IndexAdd(_) | Op::Scatter(_) | Op::IndexCopy(_)) = routine.op
+        let (Op::ScatterAdd(_)
+        | Op::IndexAdd(_)
+        | Op::Scatter(_)
+        | Op::IndexCopy(_)
+        | Op::ScatterMax(_)
+        | Op::ScatterMin(_)) = routine.op
         else {
             return None;
         };

@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 
 use super::{
     context::{Context, Memory},
-    indexing::Indexed,
+    indexing::{Indexed, Meet},
     matrices, scan,
     slices::parallel_chunks,
     sort, update,
@@ -69,10 +69,12 @@ pub(crate) fn run(
         }
         Op::Gather(axis) => indexed(axis).gather(bytes(0), to)?,
         Op::IndexSelect(axis) => indexed(axis).select(bytes(0), to)?,
-        Op::ScatterAdd(axis) => indexed(axis).add(base(), bytes(2), (false, false), to)?,
-        Op::Scatter(axis) => indexed(axis).add(base(), bytes(2), (false, true), to)?,
-        Op::IndexAdd(axis) => indexed(axis).add(base(), bytes(2), (true, false), to)?,
-        Op::IndexCopy(axis) => indexed(axis).add(base(), bytes(2), (true, true), to)?,
+        Op::ScatterAdd(axis) => indexed(axis).meet(base(), bytes(2), (false, Meet::Add), to)?,
+        Op::Scatter(axis) => indexed(axis).meet(base(), bytes(2), (false, Meet::Replace), to)?,
+        Op::ScatterMax(axis) => indexed(axis).meet(base(), bytes(2), (false, Meet::Max), to)?,
+        Op::ScatterMin(axis) => indexed(axis).meet(base(), bytes(2), (false, Meet::Min), to)?,
+        Op::IndexAdd(axis) => indexed(axis).meet(base(), bytes(2), (true, Meet::Add), to)?,
+        Op::IndexCopy(axis) => indexed(axis).meet(base(), bytes(2), (true, Meet::Replace), to)?,
         Op::Rand(_) | Op::Randn(_) | Op::Randint(_) => {
             let element = |i: usize| bytemuck::pod_read_unaligned::<u64>(bytes(i));
             let computed = (0..step.inputs.len()).map(element);

@@ -99,6 +99,45 @@ fn threads_share_positions() {
     }
 }
 
+/// Extrema at positions, by one element after the other.
+fn met(data: &BTreeMap<ValueId, HostTensor>, width: usize, largest: bool) -> Vec<f64> {
+    let [mut at, index, src] = [0, 1, 2].map(|id| data[&ValueId(id)].to_f64());
+    for (i, (row, x)) in index.iter().zip(src).enumerate() {
+        let place = &mut at[*row as usize * width + i % width];
+        let replaces =
+            if largest { x.total_cmp(place).is_gt() } else { x.total_cmp(place).is_lt() };
+        if x.is_nan() || (replaces && !place.is_nan()) {
+            *place = x;
+        }
+    }
+    at
+}
+
+#[test]
+fn threads_share_extrema() {
+    let mut source = Source::from_seed(35);
+    let same = |a: &f64, b: &f64| a.to_bits() == b.to_bits() || (a.is_nan() && b.is_nan());
+    for dtype in DType::ALL.into_iter().filter(|dtype| *dtype != DType::Bool) {
+        for (i, sizes) in [[700, 33, 1500], [5, 40, 2000], [9, 1, 70_000]].into_iter().enumerate() {
+            for of in [Index::Alike, Index::NearlyAlike, Index::Elements] {
+                let tape = gt_ir::text::print(&program(&dtype.to_string(), sizes, of));
+                let tape =
+                    tape.replace("scatter_add", "scatter_max").replace("gather", "scatter_min");
+                let tape = tape.replace("scatter_min[0] %0, %1", "scatter_min[0] %0, %1, %2");
+                let tape = gt_ir::text::parse(&tape).unwrap().0;
+                let index = positions(&mut source, sizes, of);
+                let data = data(&tape, &mut source, index);
+                let got = eager(&mut native(1 + i % 4), &tape, &data).unwrap();
+                for (id, largest) in [(3, true), (4, false)] {
+                    let (got, want) = (got[&ValueId(id)].to_f64(), met(&data, sizes[1], largest));
+                    let agree = got.iter().zip(&want).all(|(a, b)| same(a, b));
+                    assert!(agree, "%{id} of {dtype} {sizes:?} {of:?}");
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn a_position_outside_is_named() {
     let mut source = Source::from_seed(34);

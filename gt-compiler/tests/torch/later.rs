@@ -4,7 +4,7 @@
 use gt_compiler::torch::ops::{Arg, kind_of};
 use gt_ir::{
     DType, Op, Type,
-    attr::{Attention, AttentionGrad},
+    attr::{Attention, AttentionGrad, Axis},
 };
 use tch::{Device, Kind, TchError, Tensor};
 
@@ -156,6 +156,9 @@ pub(crate) fn own(
             }
             x.f_scatter(axis, &index(y)?, &tensors[2])?
         }
+        Op::ScatterMax(axis) => return met(axis, x, y, &tensors[2], "amax"),
+        Op::ScatterMin(axis) => return met(axis, x, y, &tensors[2], "amin"),
+        Op::ScatterMul(axis) => return met(axis, x, y, &tensors[2], "prod"),
         // Loops and choices are no operators there.
         Op::Scan(_) | Op::Cond(_) => return Ok(None),
         _ => return Ok(None),
@@ -287,6 +290,21 @@ fn attention_grad(
     let wanted = [&q, &k, &v][of as usize];
     let mut grads = Tensor::f_run_backward(&[sum], &[wanted], true, true)?;
     Ok(grads.pop())
+}
+
+/// What meets at places along an axis, by a function of PyTorch's.
+fn met(
+    axis: Axis,
+    x: &Tensor,
+    index_of: &Tensor,
+    src: &Tensor,
+    how: &str,
+) -> Result<Option<Tensor>, TchError> {
+    // It has no extrema of `bool`, and rounds narrow products in an order of its own.
+    if x.kind() == Kind::Bool || (narrow(x) && how == "prod") {
+        return Ok(None);
+    }
+    Ok(Some(x.f_scatter_reduce(i64::from(axis.0), &index(index_of)?, src, how, true)?))
 }
 
 /// Whether a position stands twice in an index.

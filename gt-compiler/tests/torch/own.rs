@@ -171,6 +171,9 @@ pub(crate) fn own(op: &Op, args: &[Arg<'_>]) -> Result<Option<Tensor>, TchError>
         | Op::SliceAssign(_)
         | Op::IndexCopy(_)
         | Op::Scatter(_)
+        | Op::ScatterMax(_)
+        | Op::ScatterMin(_)
+        | Op::ScatterMul(_)
         | Op::Scan(_)
         | Op::Cond(_) => {
             return later::own(op, args, &tensors, ty);

@@ -16,6 +16,7 @@ pub(crate) mod infer;
 pub(crate) mod lines;
 pub(crate) mod loops;
 pub(crate) mod matrices;
+pub(crate) mod meet;
 pub(crate) mod normal;
 pub(crate) mod part;
 pub(crate) mod pool;

@@ -189,7 +189,7 @@ pub(crate) fn scatter(e: &mut dyn Emit, op: &Op, ins: &[Operand]) -> Emitted {
 }
 
 /// Whether an index points there, for each position of a type that counts.
-fn is_hit(e: &mut dyn Emit, op: Op, counted: Type, index: ValueId) -> Emitted {
+pub(super) fn is_hit(e: &mut dyn Emit, op: Op, counted: Type, index: ValueId) -> Emitted {
     let ones = e.full(e.ty(index).with_dtype(counted.dtype), 1)?;
     let none = e.full(counted, 0)?;
     let hits = e.emit(op, &[none.into(), index.into(), ones.into()])?;

@@ -97,12 +97,22 @@ pub(super) fn propose(g: &mut Generator<'_, '_>, kind: OpKind) -> Proposal {
             let index = index_within(g, &x.ty.shape, axis)?;
             Some((Op::Gather(Axis(axis)), smallvec![x.id.into(), index.into()]))
         }
-        OpKind::ScatterAdd | OpKind::Scatter => {
+        OpKind::ScatterAdd
+        | OpKind::Scatter
+        | OpKind::ScatterMax
+        | OpKind::ScatterMin
+        | OpKind::ScatterMul => {
             let (x, axis) = axis(g)?;
             let index = index_within(g, &x.ty.shape, axis)?;
             let shape = g.find(|known| known.id == index)?.ty.shape;
             let src = like(g, Type::new(x.ty.dtype, shape));
-            let op = if kind == OpKind::Scatter { Op::Scatter } else { Op::ScatterAdd };
+            let op = match kind {
+                OpKind::Scatter => Op::Scatter,
+                OpKind::ScatterMax => Op::ScatterMax,
+                OpKind::ScatterMin => Op::ScatterMin,
+                OpKind::ScatterMul => Op::ScatterMul,
+                _ => Op::ScatterAdd,
+            };
             Some((op(Axis(axis)), smallvec![x.id.into(), index.into(), src.into()]))
         }
         OpKind::IndexSelect => {

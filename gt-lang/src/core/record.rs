@@ -45,7 +45,7 @@ impl DynTensor {
 
     /// Records an op along one axis of this tensor, whose operands are this tensor and the others.
     #[track_caller]
-    pub(super) fn along(&self, axis: i64, op: fn(Axis) -> Op, others: &[&DynTensor]) -> DynTensor {
+    pub(crate) fn along(&self, axis: i64, op: fn(Axis) -> Op, others: &[&DynTensor]) -> DynTensor {
         if let Some(line) = self.line(axis) {
             let given_rank = others.first().map_or(0, |index| index.rank());
             let others: SmallVec<[DynTensor; 2]> = others

@@ -1,8 +1,7 @@
 //! `scatter_reduce`: what is sent to the same position becomes one number.
 
-use gt_ir::{DType, OpError};
+use gt_ir::{DType, Op, OpError, Scalar};
 
-use crate::autograd::custom;
 use crate::core::{DynTensor, resolve_axis};
 
 /// What becomes of the elements that [`DynTensor::scatter_reduce`] sends to the same position.
@@ -21,15 +20,32 @@ pub enum ScatterReduce {
 }
 
 impl ScatterReduce {
-    /// Of two elements at each position.
-    #[track_caller]
-    fn of(self, x: &DynTensor, y: &DynTensor) -> DynTensor {
-        match self {
-            ScatterReduce::Sum | ScatterReduce::Mean => x.add(y),
-            ScatterReduce::Prod => x.mul(y),
-            ScatterReduce::Amax => x.maximum(y),
-            ScatterReduce::Amin => x.minimum(y),
-        }
+    /// What changes nothing that it meets.
+    fn neutral(self, dtype: DType) -> Scalar {
+        let least = match dtype {
+            DType::I64 => i64::MIN,
+            DType::I32 => i32::MIN.into(),
+            DType::U8 | DType::Bool => 0,
+            DType::F32 | DType::F64 | DType::Bf16 | DType::F16 => {
+                return Scalar::F64(match self {
+                    ScatterReduce::Sum | ScatterReduce::Mean => 0.0,
+                    ScatterReduce::Prod => 1.0,
+                    ScatterReduce::Amax => f64::NEG_INFINITY,
+                    ScatterReduce::Amin => f64::INFINITY,
+                });
+            }
+        };
+        let most = match dtype {
+            DType::U8 => u8::MAX.into(),
+            DType::Bool => 1,
+            _ => !least,
+        };
+        Scalar::I64(match self {
+            ScatterReduce::Sum | ScatterReduce::Mean => 0,
+            ScatterReduce::Prod => 1,
+            ScatterReduce::Amax => least,
+            ScatterReduce::Amin => most,
+        })
     }
 }
 
@@ -62,18 +78,14 @@ impl DynTensor {
             return self.record_with(|_| Err(error));
         }
         let scattered = Scattered { axis, index: index.detach(), include_self };
+        let own = scattered.own(self, reduce.neutral(self.dtype()));
+        let meet = |op| own.along(axis, op, &[&scattered.index, src]);
         match reduce {
-            ScatterReduce::Sum => scattered.sum(self, src),
-            ScatterReduce::Mean => scattered.mean(self, src),
-            ScatterReduce::Prod => scattered.fold(reduce, self, src),
-            ScatterReduce::Amax | ScatterReduce::Amin => {
-                let forward = scattered.clone();
-                custom(
-                    &[self, src],
-                    move |x| forward.fold(reduce, &x[0], &x[1]),
-                    move |x, y, grad| scattered.shared(x, y, grad),
-                )
-            }
+            ScatterReduce::Sum => own.scatter_add(axis, &scattered.index, src),
+            ScatterReduce::Mean => scattered.mean(&own, src),
+            ScatterReduce::Prod => meet(Op::ScatterMul),
+            ScatterReduce::Amax => meet(Op::ScatterMax),
+            ScatterReduce::Amin => meet(Op::ScatterMin),
         }
     }
 }
@@ -110,9 +122,9 @@ struct Scattered {
 }
 
 impl Scattered {
-    /// What takes part of the tensor itself, and `neutral` elsewhere.
+    /// What takes part of the tensor itself: `neutral` where elements go, if it takes no part.
     #[track_caller]
-    fn own(&self, base: &DynTensor, neutral: i64) -> DynTensor {
+    fn own(&self, base: &DynTensor, neutral: Scalar) -> DynTensor {
         match self.include_self {
             true => base.clone(),
             false => self.counts(base, 0).gt(0).where_(&base.detach().full_like(neutral), base),
@@ -126,75 +138,15 @@ impl Scattered {
         start.scatter_add(self.axis, &self.index, &self.index.ones_like())
     }
 
+    /// The mean of elements and what takes part of the tensor itself.
     #[track_caller]
-    fn sum(&self, base: &DynTensor, src: &DynTensor) -> DynTensor {
-        self.own(base, 0).scatter_add(self.axis, &self.index, src)
-    }
-
-    #[track_caller]
-    fn mean(&self, base: &DynTensor, src: &DynTensor) -> DynTensor {
-        let sum = self.sum(base, src);
-        let counts = self.counts(base, i64::from(self.include_self)).clamp_min(1);
+    fn mean(&self, own: &DynTensor, src: &DynTensor) -> DynTensor {
+        let sum = own.scatter_add(self.axis, &self.index, src);
+        let counts = self.counts(own, i64::from(self.include_self)).clamp_min(1);
         if sum.dtype().is_float() {
             return &sum / counts.to_dtype(sum.dtype());
         }
         let whole = &sum - sum.remainder(&counts.to_dtype(sum.dtype()));
         (whole.to_dtype(DType::F64) / counts).to_dtype(sum.dtype())
-    }
-
-    /// Elements are sorted by where they go. Each takes in the one before it that goes there too,
-    /// then the one two before, and so on, so that the last one has them all.
-    #[track_caller]
-    fn fold(&self, reduce: ScatterReduce, base: &DynTensor, src: &DynTensor) -> DynTensor {
-        if base.dtype() == DType::Bool {
-            let [base, src] = [base, src].map(|x| x.to_dtype(DType::U8));
-            return self.fold(reduce, &base, &src).to_dtype(DType::Bool);
-        }
-        let (axis, n) = (self.axis, self.index.size(self.axis));
-        if n == 0 {
-            return base.scatter_add(axis, &self.index, src);
-        }
-        let order = self.index.argsort(axis, false);
-        let place = self.index.gather(axis, &order);
-        let mut value = src.gather(axis, &order);
-        let part = |x: &DynTensor, from: usize, n: usize| x.narrow(axis, from as i64, n);
-        let mut apart = 1;
-        while apart < n {
-            let early = |x: &DynTensor| part(x, 0, n - apart);
-            let late = |x: &DynTensor| part(x, apart, n - apart);
-            let joined = reduce.of(&early(&value), &late(&value));
-            let joined = early(&place).eq(&late(&place)).where_(&joined, &late(&value));
-            value = DynTensor::cat([part(&value, 0, apart), joined], axis);
-            apart *= 2;
-        }
-        // The others go behind the end.
-        let size = base.size(axis);
-        let next = DynTensor::cat([part(&place, 1, n - 1), part(&place, 0, 1).full_like(-1)], axis);
-        let place = place.ne(&next).where_(&place, size as i64);
-        let mut pads = vec![(0, 0); base.rank()];
-        if let Ok(at) = resolve_axis("scatter_reduce", axis, &base.ty()) {
-            pads[at] = (0, 1);
-        }
-        // A sum with minus zero leaves zeros their sign.
-        let none = base.detach().full_like(-0.0).pad(&pads, -0.0);
-        let reduced = part(&none.scatter_add(axis, &place, &value), 0, size);
-        let all = if self.include_self { reduce.of(base, &reduced) } else { reduced };
-        self.counts(base, 0).gt(0).where_(&all, base)
-    }
-
-    /// The gradients of extrema.
-    #[track_caller]
-    fn shared(&self, x: &[DynTensor], y: &DynTensor, grad: &DynTensor) -> Vec<Option<DynTensor>> {
-        let [base, src] = x else { return vec![None; x.len()] };
-        let (axis, index, dtype) = (self.axis, &self.index, grad.dtype());
-        let is_named = self.counts(base, 0).gt(0);
-        let is_own = match self.include_self {
-            true => base.eq(y),
-            false => is_named.logical_not(),
-        };
-        let is_own = is_own.to_dtype(dtype);
-        let is_source = src.eq(&y.gather(axis, index)).to_dtype(dtype);
-        let share = grad / is_own.scatter_add(axis, index, &is_source);
-        vec![Some(is_own * &share), Some(is_source * share.gather(axis, index))]
     }
 }

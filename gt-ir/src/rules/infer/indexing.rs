@@ -65,7 +65,14 @@ fn not_bool(op: &Op, t: &Type) -> Result<()> {
 
 /// `base, index, src` to the type of the base; index and source have one shape.
 pub(crate) fn scatter_add(op: &Op, ins: &[OperandType]) -> Result<Type> {
-    let (Op::ScatterAdd(axis) | Op::Scatter(axis)) = op else { return Err(misplaced(op)) };
+    let (Op::ScatterAdd(axis)
+    | Op::Scatter(axis)
+    | Op::ScatterMax(axis)
+    | Op::ScatterMin(axis)
+    | Op::ScatterMul(axis)) = op
+    else {
+        return Err(misplaced(op));
+    };
     let (base, i, src) = (tensor(op, ins, 0)?, index(op, ins, 1)?, tensor(op, ins, 2)?);
     let axis = base.shape.axis(op.name(), axis.0.into())?;
     within(op, &i, &base, axis)?;
