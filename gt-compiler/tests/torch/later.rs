@@ -304,7 +304,7 @@ fn met(
     if x.kind() == Kind::Bool || (narrow(x) && how == "prod") {
         return Ok(None);
     }
-    Ok(Some(x.f_scatter_reduce(i64::from(axis.0), &index(index_of)?, src, how, true)?))
+    Ok(Some(x.f_internal_scatter_reduce(i64::from(axis.0), &index(index_of)?, src, how, true)?))
 }
 
 /// Whether a position stands twice in an index.
