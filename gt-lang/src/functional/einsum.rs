@@ -1,8 +1,10 @@
 //! Einstein's summation: `einsum("bij,bjk->bik", [&a, &b])`, as in PyTorch and NumPy.
 //!
-//! Operands are multiplied from left to right, each pair by one matrix product: axes in both and
-//! still needed are the batch, axes in both and needed no more are summed, the rest are rows and
-//! columns. No search for a better order is made.
+//! Operands are multiplied in pairs, each by one matrix product: axes in both and still needed are
+//! the batch, axes in both and needed no more are summed, the rest are rows and columns. A product
+//! that sums nothing is one of elements. `path` chooses the pairs.
+
+mod path;
 
 use gt_ir::OpError;
 
@@ -42,15 +44,15 @@ pub fn einsum<'a>(equation: &str, operands: impl IntoIterator<Item = &'a DynTens
             });
         }
     };
-    let mut terms = terms.into_iter().map(diagonals).collect::<Vec<_>>().into_iter();
-    let Some(mut left) = terms.next() else { return (*first).clone() };
-    while let Some(right) = terms.next() {
-        let later =
-            |c: &char| output.contains(c) || terms.as_slice().iter().any(|t| t.axes.contains(c));
-        left = product(left, right, &later);
+    let mut terms: Vec<Term> = terms.into_iter().map(diagonals).collect();
+    while let Some((left, right)) = path::next(&terms, &output) {
+        let (right, left) = (terms.remove(right), terms.remove(left));
+        let later = |c: &char| output.contains(c) || terms.iter().any(|t| t.axes.contains(c));
+        let both = product(left, right, &later);
+        terms.push(both);
     }
-    let left = summed(left, &|c| output.contains(c));
-    ordered(&left, &output)
+    let Some(last) = terms.pop() else { return (*first).clone() };
+    ordered(&summed(last, &|c| output.contains(c)), &output)
 }
 
 /// The terms of the operands and the letters of the result, checked against the ranks.
@@ -181,6 +183,10 @@ fn product(left: Term, right: Term, later: &dyn Fn(&char) -> bool) -> Term {
     let inner = pick(&left.axes, &|c| in_right(c) && !later(c));
     let rows = pick(&left.axes, &|c| !in_right(c));
     let columns = pick(&right.axes, &|c| !in_left(c));
+    if inner.is_empty() {
+        let axes = [batch, rows, columns].concat();
+        return Term { x: beside(&left, &axes).mul(&beside(&right, &axes)), axes };
+    }
     // An axis of size 1 broadcasts, so both sides bring the larger size.
     let size = |c: &char| size_of(&left, c).max(size_of(&right, c));
     let sizes = |axes: &[char]| axes.iter().map(&size).collect::<Vec<_>>();
@@ -194,6 +200,14 @@ fn product(left: Term, right: Term, later: &dyn Fn(&char) -> bool) -> Term {
 /// The size that a term gives a letter; 1 where it lacks the letter.
 fn size_of(term: &Term, c: &char) -> usize {
     term.axes.iter().position(|a| a == c).map_or(1, |i| term.x.shape().sizes()[i])
+}
+
+/// A term with these axes, among which are all of its own; the others have size 1.
+#[track_caller]
+fn beside(term: &Term, axes: &[char]) -> DynTensor {
+    let own: Vec<char> = axes.iter().copied().filter(|c| term.axes.contains(c)).collect();
+    let sizes: Vec<usize> = axes.iter().map(|c| size_of(term, c)).collect();
+    ordered(term, &own).reshape(sizes)
 }
 
 /// A term as a batch of matrices: its axes in the order of the three groups, the last two of which
