@@ -85,11 +85,20 @@ impl Sorted {
         while apart < n {
             let early = part(e, self.value, axis, 0, n - apart)?;
             let late = part(e, self.value, axis, apart, n)?;
-            let both = e.emit(*join, &[early.into(), late.into()])?;
             let [before, here] =
                 [part(e, place, axis, 0, n - apart)?, part(e, place, axis, apart, n)?];
             let meet = e.eq(before, here)?;
-            let late = e.select(meet, both, late)?;
+            let late = match join {
+                // What goes elsewhere is no part of the product, nor of its gradient.
+                Op::Mul => {
+                    let early = e.select(meet, early, 1)?;
+                    e.mul(early, late)?
+                }
+                _ => {
+                    let both = e.emit(*join, &[early.into(), late.into()])?;
+                    e.select(meet, both, late)?
+                }
+            };
             let first = part(e, self.value, axis, 0, apart)?;
             self.value = e.emit(Op::Cat(axis), &[first.into(), late.into()])?;
             apart *= 2;

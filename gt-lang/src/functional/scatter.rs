@@ -2,6 +2,7 @@
 
 use gt_ir::{DType, Op, OpError, Scalar};
 
+use crate::autograd::custom;
 use crate::core::{DynTensor, resolve_axis};
 
 /// What becomes of the elements that [`DynTensor::scatter_reduce`] sends to the same position.
@@ -56,7 +57,8 @@ impl DynTensor {
     /// With `include_self` what is there takes part; without, it is replaced. A position that is
     /// not named keeps what is there. A position out of range is an error of the next read.
     ///
-    /// Products and extrema sort the index, and take as many steps as its size has bits.
+    /// Products sort the index, and take as many steps as its size has bits. Extrema take one pass
+    /// on a processor, and the same steps on a device.
     #[must_use]
     #[track_caller]
     pub fn scatter_reduce(
@@ -78,15 +80,16 @@ impl DynTensor {
             return self.record_with(|_| Err(error));
         }
         let scattered = Scattered { axis, index: index.detach(), include_self };
-        let own = scattered.own(self, reduce.neutral(self.dtype()));
-        let meet = |op| own.along(axis, op, &[&scattered.index, src]);
-        match reduce {
-            ScatterReduce::Sum => own.scatter_add(axis, &scattered.index, src),
-            ScatterReduce::Mean => scattered.mean(&own, src),
-            ScatterReduce::Prod => meet(Op::ScatterMul),
-            ScatterReduce::Amax => meet(Op::ScatterMax),
-            ScatterReduce::Amin => meet(Op::ScatterMin),
+        let is_extremum = matches!(reduce, ScatterReduce::Amax | ScatterReduce::Amin);
+        if include_self || !is_extremum {
+            return scattered.reduced(reduce, self, src);
         }
+        let forward = scattered.clone();
+        custom(
+            &[self, src],
+            move |x| forward.reduced(reduce, &x[0], &x[1]),
+            move |x, y, grad| scattered.shared(x, y, grad),
+        )
     }
 }
 
@@ -138,6 +141,19 @@ impl Scattered {
         start.scatter_add(self.axis, &self.index, &self.index.ones_like())
     }
 
+    #[track_caller]
+    fn reduced(&self, reduce: ScatterReduce, base: &DynTensor, src: &DynTensor) -> DynTensor {
+        let own = self.own(base, reduce.neutral(base.dtype()));
+        let meet = |op| own.along(self.axis, op, &[&self.index, src]);
+        match reduce {
+            ScatterReduce::Sum => meet(Op::ScatterAdd),
+            ScatterReduce::Mean => self.mean(&own, src),
+            ScatterReduce::Prod => meet(Op::ScatterMul),
+            ScatterReduce::Amax => meet(Op::ScatterMax),
+            ScatterReduce::Amin => meet(Op::ScatterMin),
+        }
+    }
+
     /// The mean of elements and what takes part of the tensor itself.
     #[track_caller]
     fn mean(&self, own: &DynTensor, src: &DynTensor) -> DynTensor {
@@ -148,5 +164,17 @@ impl Scattered {
         }
         let whole = &sum - sum.remainder(&counts.to_dtype(sum.dtype()));
         (whole.to_dtype(DType::F64) / counts).to_dtype(sum.dtype())
+    }
+
+    /// The gradients of extrema in which the tensor itself takes no part where elements go: not
+    /// even one that equals them.
+    #[track_caller]
+    fn shared(&self, x: &[DynTensor], y: &DynTensor, grad: &DynTensor) -> Vec<Option<DynTensor>> {
+        let [base, src] = x else { return vec![None; x.len()] };
+        let (axis, index, dtype) = (self.axis, &self.index, grad.dtype());
+        let is_own = self.counts(base, 0).eq(0).to_dtype(dtype);
+        let is_source = src.eq(&y.gather(axis, index)).to_dtype(dtype);
+        let share = grad / is_own.scatter_add(axis, index, &is_source);
+        vec![Some(is_own * &share), Some(is_source * share.gather(axis, index))]
     }
 }

@@ -330,3 +330,23 @@ fn classes_that_do_not_fit_the_scores_are_refused() {
     }
     assert_eq!(cross_entropy(&scores.slice(0), &DynTensor::scalar(3_i64)).sizes(), [0_usize; 0]);
 }
+
+/// Neither an infinity that goes elsewhere nor a value that is replaced has a part in a gradient.
+#[test]
+fn what_meets_at_a_place_has_a_gradient_of_its_own() {
+    let (session, _) = Reference::session();
+    let _entered = session.enter();
+    let gradient = |base: &[f32], src: &[f32], index: &[i64], how, own| {
+        let base = DynTensor::from_slice(base, [base.len()]);
+        let src = DynTensor::from_slice(src, [src.len()]).requires_grad();
+        let index = DynTensor::from_slice(index, [index.len()]);
+        let y = base.scatter_reduce(0, &index, &src, how, own);
+        y.sum(..).backward().unwrap();
+        src.grad().unwrap().to_vec::<f32>().unwrap()
+    };
+    let least = f32::NEG_INFINITY;
+    assert_eq!(gradient(&[5.0], &[least], &[0], ScatterReduce::Amax, false), [1.0]);
+    assert_eq!(gradient(&[1.0, 2.0], &[3.0, 3.0], &[1, 1], ScatterReduce::Amax, true), [0.5; 2]);
+    let inf = f32::INFINITY;
+    assert_eq!(gradient(&[1.0; 2], &[2.0, inf], &[0, 1], ScatterReduce::Prod, true), [1.0; 2]);
+}

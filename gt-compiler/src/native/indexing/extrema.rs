@@ -1,7 +1,7 @@
 //! Extrema of what meets at positions that are data, as `maximum` and `minimum` have them: NaN if
 //! one of them is, and of two zeros the positive one is the larger.
 //!
-//! Guarantees: the same bits in any order, which is therefore free.
+//! Guarantees: the same bits in any order, but for those of a NaN. The order is therefore free.
 
 use gt_ir::DType;
 use half::{bf16, f16};
