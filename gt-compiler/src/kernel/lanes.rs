@@ -68,7 +68,7 @@ impl Lanes<'_, '_> {
         }
     }
 
-    fn int(&mut self, dtype: DType, v: i64) -> Value {
+    pub(super) fn int(&mut self, dtype: DType, v: i64) -> Value {
         let c = self.b.ins().iconst(scalar_type(dtype), v);
         self.splat(dtype, c)
     }

@@ -1,9 +1,9 @@
 //! Elementary functions on registers of Cranelift.
 //!
-//! `f32` functions are the [`Formulas`] and [`powers`](super::powers) in line; sine and cosine of
-//! arguments beyond 70,000, remainders of quotients beyond 4 million and everything in `f64` call
-//! the platform's scalar function for each element. `bf16` and `f16` go through `f32` and round
-//! once.
+//! They are the [`Formulas`] and [`powers`](super::powers) in line. Sine and cosine of large
+//! arguments and remainders of large quotients call the platform's scalar function for each
+//! element, and so does all of `f64` where the processor does not round `a * b + c` once.
+//! `bf16` and `f16` go through `f32` and round once.
 
 use cranelift_codegen::ir::{
     BlockArg, InstBuilder, Value,
@@ -13,89 +13,180 @@ use cranelift_codegen::ir::{
 use gt_ir::DType;
 
 use super::{
-    formulas::{Compare, FMOD_LIMIT, Formulas, TRIG_LIMIT, Trig},
+    formulas::{Compare, F32, F64, Format, Formulas, Trig},
     host,
     lanes::{Lanes, scalar_type},
     powers::Powers as _,
     spec::{Binary, Unary},
 };
 
-impl Formulas for Lanes<'_, '_> {
-    type V = Value;
-    type M = Value;
+/// Lanes of 64 bits, for the formulas of `f64`.
+struct Doubles<'l, 'a, 'f>(&'l mut Lanes<'a, 'f>);
 
-    fn f32(&mut self, v: f32) -> Value {
-        let c = self.b.ins().f32const(v);
-        if self.lanes == 1 { c } else { self.b.ins().splat(types::F32X4, c) }
-    }
-    fn i32(&mut self, v: i32) -> Value {
-        let c = self.b.ins().iconst(types::I32, i64::from(v));
-        if self.lanes == 1 { c } else { self.b.ins().splat(types::I32X4, c) }
-    }
-    fn fadd(&mut self, a: Value, b: Value) -> Value {
-        self.b.ins().fadd(a, b)
-    }
-    fn fsub(&mut self, a: Value, b: Value) -> Value {
-        self.b.ins().fsub(a, b)
-    }
-    fn fmul(&mut self, a: Value, b: Value) -> Value {
-        self.b.ins().fmul(a, b)
-    }
-    fn fdiv(&mut self, a: Value, b: Value) -> Value {
-        self.b.ins().fdiv(a, b)
-    }
-    fn fabs(&mut self, v: Value) -> Value {
-        self.b.ins().fabs(v)
-    }
-    fn fma(&mut self, a: Value, b: Value, c: Value) -> Value {
-        if self.target.fma {
-            self.b.ins().fma(a, b, c)
-        } else {
-            let product = self.b.ins().fmul(a, b);
-            self.b.ins().fadd(product, c)
+/// What [`Formulas`] need that does not depend on the format.
+macro_rules! arithmetic {
+    () => {
+        type V = Value;
+        type M = Value;
+
+        fn fadd(&mut self, a: Value, b: Value) -> Value {
+            self.emitter().b.ins().fadd(a, b)
         }
+        fn fsub(&mut self, a: Value, b: Value) -> Value {
+            self.emitter().b.ins().fsub(a, b)
+        }
+        fn fmul(&mut self, a: Value, b: Value) -> Value {
+            self.emitter().b.ins().fmul(a, b)
+        }
+        fn fdiv(&mut self, a: Value, b: Value) -> Value {
+            self.emitter().b.ins().fdiv(a, b)
+        }
+        fn fabs(&mut self, v: Value) -> Value {
+            self.emitter().b.ins().fabs(v)
+        }
+        fn fma(&mut self, a: Value, b: Value, c: Value) -> Value {
+            self.emitter().multiply_add(a, b, c)
+        }
+        fn iadd(&mut self, a: Value, b: Value) -> Value {
+            self.emitter().b.ins().iadd(a, b)
+        }
+        fn isub(&mut self, a: Value, b: Value) -> Value {
+            self.emitter().b.ins().isub(a, b)
+        }
+        fn and(&mut self, a: Value, b: Value) -> Value {
+            self.emitter().b.ins().band(a, b)
+        }
+        fn or(&mut self, a: Value, b: Value) -> Value {
+            self.emitter().b.ins().bor(a, b)
+        }
+        fn xor(&mut self, a: Value, b: Value) -> Value {
+            self.emitter().b.ins().bxor(a, b)
+        }
+        fn shl(&mut self, v: Value, n: u8) -> Value {
+            let n = self.emitter().b.ins().iconst(types::I32, i64::from(n));
+            self.emitter().b.ins().ishl(v, n)
+        }
+        fn shr(&mut self, v: Value, n: u8) -> Value {
+            let n = self.emitter().b.ins().iconst(types::I32, i64::from(n));
+            self.emitter().b.ins().ushr(v, n)
+        }
+        fn fcmp(&mut self, how: Compare, a: Value, b: Value) -> Value {
+            self.emitter().b.ins().fcmp(condition(how), a, b)
+        }
+        fn icmp_ne(&mut self, a: Value, b: Value) -> Value {
+            self.emitter().b.ins().icmp(IntCC::NotEqual, a, b)
+        }
+        fn select(&mut self, m: Value, a: Value, b: Value) -> Value {
+            self.emitter().choose(m, a, b)
+        }
+    };
+}
+
+fn condition(how: Compare) -> FloatCC {
+    match how {
+        Compare::Equal => FloatCC::Equal,
+        Compare::LessThan => FloatCC::LessThan,
+        Compare::GreaterThan => FloatCC::GreaterThan,
+        Compare::GreaterThanOrEqual => FloatCC::GreaterThanOrEqual,
+        Compare::Unordered => FloatCC::Unordered,
     }
-    fn iadd(&mut self, a: Value, b: Value) -> Value {
-        self.b.ins().iadd(a, b)
+}
+
+impl<'a, 'f> Formulas for Lanes<'a, 'f> {
+    const FORMAT: &'static Format = &F32;
+
+    arithmetic!();
+
+    fn float(&mut self, v: f64) -> Value {
+        let c = self.b.ins().f32const(v as f32);
+        self.splat(DType::F32, c)
     }
-    fn isub(&mut self, a: Value, b: Value) -> Value {
-        self.b.ins().isub(a, b)
+    fn word(&mut self, bits: u64) -> Value {
+        self.int(DType::I32, i64::from(bits as i32))
     }
-    fn and(&mut self, a: Value, b: Value) -> Value {
-        self.b.ins().band(a, b)
+    fn as_int(&mut self, v: Value) -> Value {
+        let ty = self.reg(DType::I32);
+        self.bits(ty, v)
     }
-    fn or(&mut self, a: Value, b: Value) -> Value {
-        self.b.ins().bor(a, b)
+    fn as_float(&mut self, v: Value) -> Value {
+        let ty = self.reg(DType::F32);
+        self.bits(ty, v)
     }
-    fn xor(&mut self, a: Value, b: Value) -> Value {
-        self.b.ins().bxor(a, b)
-    }
-    fn shl(&mut self, v: Value, n: u8) -> Value {
-        let n = self.b.ins().iconst(types::I32, i64::from(n));
-        self.b.ins().ishl(v, n)
-    }
-    fn shr(&mut self, v: Value, n: u8) -> Value {
-        let n = self.b.ins().iconst(types::I32, i64::from(n));
-        self.b.ins().ushr(v, n)
-    }
-    fn sar(&mut self, v: Value, n: u8) -> Value {
-        let n = self.b.ins().iconst(types::I32, i64::from(n));
-        self.b.ins().sshr(v, n)
-    }
-    fn fcmp(&mut self, how: Compare, a: Value, b: Value) -> Value {
-        let how = match how {
-            Compare::Equal => FloatCC::Equal,
-            Compare::LessThan => FloatCC::LessThan,
-            Compare::GreaterThan => FloatCC::GreaterThan,
-            Compare::GreaterThanOrEqual => FloatCC::GreaterThanOrEqual,
-            Compare::Unordered => FloatCC::Unordered,
+    fn trig(&mut self, which: Trig, x: Value) -> Value {
+        let function = match which {
+            Trig::Sin => host::Function::SinF32,
+            Trig::Cos => host::Function::CosF32,
         };
-        self.b.ins().fcmp(how, a, b)
+        if !self.target.fma {
+            return self.call(DType::F32, function, [x]);
+        }
+        let (fast, limit) = (self.trig_reduced(which, x), self.float(F32.trig_limit));
+        self.unless(x, limit, fast, |lanes| lanes.call(DType::F32, function, [x]))
     }
-    fn icmp_ne(&mut self, a: Value, b: Value) -> Value {
-        self.b.ins().icmp(IntCC::NotEqual, a, b)
+    fn fmod(&mut self, x: Value, y: Value) -> Value {
+        let ((quotient, fast), limit) = (self.fmod_reduced(x, y), self.float(F32.fmod_limit));
+        let function = host::Function::FmodF32;
+        self.unless(quotient, limit, fast, |lanes| lanes.call(DType::F32, function, [x, y]))
     }
-    fn select(&mut self, m: Value, a: Value, b: Value) -> Value {
+}
+
+impl Formulas for Doubles<'_, '_, '_> {
+    const FORMAT: &'static Format = &F64;
+
+    arithmetic!();
+
+    fn float(&mut self, v: f64) -> Value {
+        let c = self.0.b.ins().f64const(v);
+        self.0.splat(DType::F64, c)
+    }
+    fn word(&mut self, bits: u64) -> Value {
+        self.0.int(DType::I64, bits.cast_signed())
+    }
+    fn as_int(&mut self, v: Value) -> Value {
+        let ty = self.0.reg(DType::I64);
+        self.0.bits(ty, v)
+    }
+    fn as_float(&mut self, v: Value) -> Value {
+        let ty = self.0.reg(DType::F64);
+        self.0.bits(ty, v)
+    }
+    fn trig(&mut self, which: Trig, x: Value) -> Value {
+        let function = match which {
+            Trig::Sin => host::Function::Sin,
+            Trig::Cos => host::Function::Cos,
+        };
+        let (fast, limit) = (self.trig_reduced(which, x), self.float(F64.trig_limit));
+        self.0.unless(x, limit, fast, |lanes| lanes.call(DType::F64, function, [x]))
+    }
+    fn fmod(&mut self, x: Value, y: Value) -> Value {
+        let ((quotient, fast), limit) = (self.fmod_reduced(x, y), self.float(F64.fmod_limit));
+        let function = host::Function::FmodF64;
+        self.0.unless(quotient, limit, fast, |lanes| lanes.call(DType::F64, function, [x, y]))
+    }
+}
+
+impl<'a, 'f> Doubles<'_, 'a, 'f> {
+    fn emitter(&mut self) -> &mut Lanes<'a, 'f> {
+        self.0
+    }
+}
+
+impl<'a, 'f> Lanes<'a, 'f> {
+    fn emitter(&mut self) -> &mut Lanes<'a, 'f> {
+        self
+    }
+
+    /// `a * b + c`, rounded once where the processor can.
+    fn multiply_add(&mut self, a: Value, b: Value, c: Value) -> Value {
+        if self.target.fma {
+            return self.b.ins().fma(a, b, c);
+        }
+        let product = self.b.ins().fmul(a, b);
+        self.b.ins().fadd(product, c)
+    }
+
+    /// `a` where the mask holds, else `b`.
+    fn choose(&mut self, m: Value, a: Value, b: Value) -> Value {
         if self.lanes == 1 {
             return self.b.ins().select(m, a, b);
         }
@@ -103,21 +194,7 @@ impl Formulas for Lanes<'_, '_> {
         let m = self.bits(ty, m);
         self.b.ins().bitselect(m, a, b)
     }
-    fn to_float(&mut self, v: Value) -> Value {
-        let float = self.reg(DType::F32);
-        self.b.ins().fcvt_from_sint(float, v)
-    }
-    fn as_int(&mut self, v: Value) -> Value {
-        let ty = if self.lanes == 1 { types::I32 } else { types::I32X4 };
-        self.bits(ty, v)
-    }
-    fn as_f32(&mut self, v: Value) -> Value {
-        let ty = self.reg(DType::F32);
-        self.bits(ty, v)
-    }
-}
 
-impl Lanes<'_, '_> {
     pub(super) fn unary(&mut self, op: Unary, dtype: DType, a: Value) -> Option<Value> {
         let float = dtype.is_float();
         let v = match op {
@@ -141,6 +218,7 @@ impl Lanes<'_, '_> {
                 if float =>
             {
                 match scalar_type(dtype) {
+                    types::F64 if self.target.fma => Doubles(self).elementary(op, a)?,
                     types::F64 => self.call(DType::F64, f64_function(op)?, [a]),
                     _ => self.elementary(op, a)?,
                 }
@@ -180,26 +258,6 @@ impl Lanes<'_, '_> {
         })
     }
 
-    fn elementary(&mut self, op: Unary, a: Value) -> Option<Value> {
-        Some(match op {
-            Unary::Exp => self.exp(a),
-            Unary::Exp2 => self.exp2(a),
-            Unary::Log => self.log(a),
-            Unary::Tanh => self.tanh(a),
-            Unary::Erf => self.erf(a),
-            Unary::Sin => self.trig(Trig::Sin, a),
-            Unary::Cos => self.trig(Trig::Cos, a),
-            Unary::Neg
-            | Unary::Abs
-            | Unary::Sqrt
-            | Unary::Floor
-            | Unary::Ceil
-            | Unary::Trunc
-            | Unary::Round
-            | Unary::LogicalNot => return None,
-        })
-    }
-
     /// The binary operations that need calls as well as those that do not.
     pub(super) fn binary_or_call(
         &mut self,
@@ -233,6 +291,8 @@ impl Lanes<'_, '_> {
             types::F32 if op == Binary::Fmod && self.target.fma => self.fmod(a, b),
             types::F32 if op == Binary::Pow && self.target.fma => self.pow(a, b),
             types::F32 => self.call(DType::F32, f32, [a, b]),
+            types::F64 if op == Binary::Fmod && self.target.fma => Doubles(self).fmod(a, b),
+            types::F64 if op == Binary::Pow && self.target.fma => Doubles(self).pow(a, b),
             types::F64 => self.call(DType::F64, f64, [a, b]),
             types::I64 => self.call(DType::I64, i64, [a, b]),
             _ => self.call(DType::I32, i32, [a, b]),
@@ -240,34 +300,16 @@ impl Lanes<'_, '_> {
         Some(self.normalize(dtype, v))
     }
 
-    fn trig(&mut self, which: Trig, x: Value) -> Value {
-        let function = match which {
-            Trig::Sin => host::Function::SinF32,
-            Trig::Cos => host::Function::CosF32,
-        };
-        if !self.target.fma {
-            return self.call(DType::F32, function, [x]);
-        }
-        let fast = self.trig_reduced(which, x);
-        self.unless(x, TRIG_LIMIT, fast, |lanes| lanes.call(DType::F32, function, [x]))
-    }
-
-    fn fmod(&mut self, x: Value, y: Value) -> Value {
-        let (quotient, fast) = self.fmod_reduced(x, y);
-        let function = host::Function::FmodF32;
-        self.unless(quotient, FMOD_LIMIT, fast, |lanes| lanes.call(DType::F32, function, [x, y]))
-    }
-
     /// `fast` where `size` is at most `limit`, else what `slow` computes, which runs only where
     /// there is one that is not.
     fn unless(
         &mut self,
         size: Value,
-        limit: f32,
+        limit: Value,
         fast: Value,
         slow: impl FnOnce(&mut Self) -> Value,
     ) -> Value {
-        let (magnitude, limit) = (self.b.ins().fabs(size), self.f32(limit));
+        let magnitude = self.b.ins().fabs(size);
         let fine = self.b.ins().fcmp(FloatCC::LessThanOrEqual, magnitude, limit);
         let unusual = if self.lanes == 1 {
             self.b.ins().bxor_imm_s(fine, 1)
@@ -277,14 +319,14 @@ impl Lanes<'_, '_> {
         };
         let (rare, done) = (self.b.create_block(), self.b.create_block());
         self.b.set_cold_block(rare);
-        let ty = self.reg(DType::F32);
+        let ty = self.b.func.dfg.value_type(fast);
         let result = self.b.append_block_param(done, ty);
         self.b.ins().brif(unusual, rare, &[], done, &[BlockArg::Value(fast)]);
         self.b.switch_to_block(rare);
         self.b.seal_block(rare);
         // A lane keeps the value it would have had beside ordinary lanes.
         let called = slow(self);
-        let mixed = self.select(fine, fast, called);
+        let mixed = self.choose(fine, fast, called);
         self.b.ins().jump(done, &[BlockArg::Value(mixed)]);
         self.b.switch_to_block(done);
         self.b.seal_block(done);
@@ -292,8 +334,8 @@ impl Lanes<'_, '_> {
     }
 }
 
-/// The host's function of `f64`, where there is one.
-pub(super) fn f64_function(op: Unary) -> Option<host::Function> {
+/// The host's function of `f64`, for processors that do not round `a * b + c` once.
+fn f64_function(op: Unary) -> Option<host::Function> {
     Some(match op {
         Unary::Exp => host::Function::Exp,
         Unary::Exp2 => host::Function::Exp2,

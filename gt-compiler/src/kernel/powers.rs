@@ -1,31 +1,24 @@
-//! Powers of `f32`, `x^y`, by a logarithm and an exponential in sums of two floats (Dekker 1971),
+//! Powers, `x^y`, by a logarithm and an exponential in sums of two floats (Dekker 1971),
 //! with the polynomials of SLEEF (Shibata and Petrogalli 2020).
 //!
 //! Guarantees: within 1 unit in the last place over the whole range; a power that is an `f32` is
 //! exact, such as the square of 3. Zeros, infinities, NaN and negative bases are as C's `pow`
 //! (C17, F.10.4.4) has them. It needs a processor that rounds `a * b + c` once.
 
-use super::formulas::{Compare, Formulas, MINUS_LN_2};
+use super::formulas::{Compare, Formulas};
 
 /// The sum of two floats, of which the second is below the precision of the first.
 type Sum<V> = [V; 2];
 
-/// `ln 2`, and the factor of the cube in the logarithm's series, 2/3.
-const LN_2: Sum<f32> = [std::f32::consts::LN_2, -1.904_654_3e-9];
-const CUBE: Sum<f32> = [0.666_666_6, 3.691_838_6e-9];
-
 /// Exponents are cut off here, where every power of a base other than 1 is 0 or infinite.
-const LARGE: f32 = 1e30;
-
-/// From here on every float is an integer.
-const WHOLE: f32 = 8_388_608.0;
+const LARGE: f64 = 1e30;
 
 /// What [`Formulas`] have beside functions of one argument.
 pub(super) trait Powers: Formulas {
     fn pow(&mut self, x: Self::V, y: Self::V) -> Self::V {
         let size = self.fabs(x);
         let [high, low] = self.log_sum(size);
-        let exponent = self.clamp(y, -LARGE, LARGE);
+        let exponent = self.clamp(y, [-LARGE, LARGE]);
         let [product, rest] = self.product(high, exponent);
         let rest = self.fma(low, exponent, rest);
         let power = self.exp_sum([product, rest]);
@@ -37,7 +30,7 @@ pub(super) trait Powers: Formulas {
     /// `a * b` exactly.
     fn product(&mut self, a: Self::V, b: Self::V) -> Sum<Self::V> {
         let high = self.fmul(a, b);
-        let zero = self.f32(0.0);
+        let zero = self.float(0.0);
         let minus = self.fsub(zero, high);
         [high, self.fma(a, b, minus)]
     }
@@ -61,15 +54,15 @@ pub(super) trait Powers: Formulas {
         let (m, e) = self.parts(x);
         let t = self.ratio(m);
         let square = self.products(t, t);
-        let p = self.poly(square[0], &[0.240_320_35, 0.285_112_68, 0.400_008]);
-        let [cube, cube_low] = CUBE.map(|v| self.f32(v));
+        let p = self.poly(square[0], Self::FORMAT.power_log);
+        let [cube, cube_low] = Self::FORMAT.two_thirds.map(|v| self.float(v));
         let rest = self.fmul(square[0], p);
         let [factor, low] = self.total(cube, rest);
         let factor = [factor, self.fadd(low, cube_low)];
         let third = self.products(square, t);
         let series = self.products(third, factor);
 
-        let [high, low] = LN_2.map(|v| self.f32(v));
+        let [high, low] = Self::FORMAT.ln_2_sum.map(|v| self.float(v));
         let [whole, whole_low] = self.product(e, high);
         let whole_low = self.fma(e, low, whole_low);
         let [twice, twice_low] = t.map(|v| self.fadd(v, v));
@@ -82,7 +75,7 @@ pub(super) trait Powers: Formulas {
 
     /// `(m - 1) / (m + 1)` for `m` around 1.
     fn ratio(&mut self, m: Self::V) -> Sum<Self::V> {
-        let (one, zero) = (self.f32(1.0), self.f32(0.0));
+        let (one, zero) = (self.float(1.0), self.float(0.0));
         let above = self.fsub(m, one);
         let [below, below_low] = self.total(one, m);
         let inverse = self.fdiv(one, below);
@@ -95,21 +88,20 @@ pub(super) trait Powers: Formulas {
 
     /// `exp x`, rounded once where the result is normal.
     fn exp_sum(&mut self, [x, low]: Sum<Self::V>) -> Self::V {
-        let inside = self.clamp(x, -104.5, 89.0);
-        let (is_inside, zero) = (self.fcmp(Compare::Equal, inside, x), self.f32(0.0));
+        let inside = self.clamp(x, Self::FORMAT.exp_range);
+        let (is_inside, zero) = (self.fcmp(Compare::Equal, inside, x), self.float(0.0));
         let low = self.select(is_inside, low, zero);
-        let (n, nf) = self.nearest_multiple(inside, std::f32::consts::LOG2_E);
-        let [part, part_low] = MINUS_LN_2.map(|v| self.f32(v));
+        let (n, nf) = self.nearest_multiple(inside, std::f64::consts::LOG2_E);
+        let [part, part_low] = Self::FORMAT.minus_ln_2.map(|v| self.float(v));
         let exact = self.fma(nf, part, inside);
         let low = self.fma(nf, part_low, low);
         let r = self.fadd(exact, low);
         let moved = self.fsub(r, exact);
         let low = self.fsub(low, moved);
-        let p =
-            self.poly(r, &[1.363_246_5e-3, 8.365_969e-3, 4.167_108e-2, 0.166_665_52, 0.499_999_85]);
+        let p = self.poly(r, Self::FORMAT.power_exp);
         let square = self.fmul(r, r);
         let low = self.fma(p, square, low);
-        let one = self.f32(1.0);
+        let one = self.float(1.0);
         let [sum, rest] = self.total(one, r);
         let low = self.fadd(rest, low);
         let p = self.fadd(sum, low);
@@ -118,7 +110,7 @@ pub(super) trait Powers: Formulas {
 
     /// `power`, or the power of a `size` of 0 or infinity.
     fn of_the_ends(&mut self, size: Self::V, y: Self::V, power: Self::V) -> Self::V {
-        let (zero, infinity) = (self.f32(0.0), self.f32(f32::INFINITY));
+        let (zero, infinity) = (self.float(0.0), self.float(f64::INFINITY));
         let falls = self.fcmp(Compare::LessThan, y, zero);
         let of_zero = self.select(falls, infinity, zero);
         let of_infinity = self.select(falls, zero, infinity);
@@ -131,8 +123,8 @@ pub(super) trait Powers: Formulas {
     /// `power` with the sign of an odd power of `x`; NaN where a negative number has no such power.
     fn of_negatives(&mut self, x: Self::V, y: Self::V, power: Self::V) -> Self::V {
         let (zero, nan, minus_infinity) =
-            (self.f32(0.0), self.f32(f32::NAN), self.f32(f32::NEG_INFINITY));
-        let half = self.f32(0.5);
+            (self.float(0.0), self.float(f64::NAN), self.float(f64::NEG_INFINITY));
+        let half = self.float(0.5);
         let half = self.fmul(y, half);
         let (whole, even) = (self.whole(y), self.whole(half));
 
@@ -150,7 +142,7 @@ pub(super) trait Powers: Formulas {
     /// Whether `v` is an integer or infinite.
     fn whole(&mut self, v: Self::V) -> Self::M {
         let size = self.fabs(v);
-        let shift = self.f32(WHOLE);
+        let shift = self.float(Self::FORMAT.whole());
         let shifted = self.fadd(size, shift);
         let rounded = self.fsub(shifted, shift);
         let is_large = self.fcmp(Compare::GreaterThanOrEqual, size, shift);
@@ -160,7 +152,7 @@ pub(super) trait Powers: Formulas {
 
     /// `power`, NaN where an operand is NaN, and 1 where `x` is 1 or `y` is 0.
     fn of_ones(&mut self, x: Self::V, y: Self::V, power: Self::V) -> Self::V {
-        let (zero, one, nan) = (self.f32(0.0), self.f32(1.0), self.f32(f32::NAN));
+        let (zero, one, nan) = (self.float(0.0), self.float(1.0), self.float(f64::NAN));
         let unordered = self.fcmp(Compare::Unordered, x, y);
         let power = self.select(unordered, nan, power);
         let is_one = self.fcmp(Compare::Equal, x, one);

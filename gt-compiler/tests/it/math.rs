@@ -1,7 +1,8 @@
-//! Accuracy of the elementary functions in `f32`, against `f64`, over the whole range.
+//! Accuracy of the elementary functions: in `f32` against `f64`, over the whole range, and in `f64`
+//! against the platform's.
 
 use gt_compiler::{Arg, Engine};
-use gt_ir::{HostTensor, Op, Shape};
+use gt_ir::{Element, HostTensor, Op, Shape};
 
 use crate::random::native;
 
@@ -29,56 +30,93 @@ fn arguments() -> Vec<f32> {
         .collect()
 }
 
-fn worst(op: Op, exact: Exact) -> (f64, f32, f32) {
+/// What the engine computes of each argument.
+fn results<T: Element>(op: Op, x: &[T]) -> Vec<T> {
     let mut engine = native(2);
-    let x = arguments();
-    let n = x.len();
-    let value = engine
-        .upload(&HostTensor::from_vec(x.clone(), Shape::new(&[n]).unwrap()).unwrap())
-        .unwrap();
+    let shape = Shape::new(&[x.len()]).unwrap();
+    let value = engine.upload(&HostTensor::from_vec(x.to_vec(), shape).unwrap()).unwrap();
     let y = engine.execute(&op, &[Arg::Value(&value)]).unwrap();
-    let y: Vec<f32> = engine.download(&y).unwrap().to_vec().unwrap();
+    engine.download(&y).unwrap().to_vec().unwrap()
+}
+
+fn worst(op: Op, exact: Exact) -> (f64, f32, f32) {
+    let x = arguments();
+    let y = results(op, &x);
     let distances = x.iter().zip(&y).map(|(x, y)| (ulps(*y, exact(f64::from(*x))), *x, *y));
     distances.max_by(|a, b| a.0.total_cmp(&b.0)).unwrap()
 }
 
+const FUNCTIONS: [(Op, Exact); 7] = [
+    (Op::Exp, f64::exp),
+    (Op::Exp2, f64::exp2),
+    (Op::Log, f64::ln),
+    (Op::Tanh, f64::tanh),
+    (Op::Erf, libm::erf),
+    (Op::Sin, f64::sin),
+    (Op::Cos, f64::cos),
+];
+
 #[test]
 fn elementary_functions_are_accurate() {
-    let functions: [(Op, Exact); 7] = [
-        (Op::Exp, f64::exp),
-        (Op::Exp2, f64::exp2),
-        (Op::Log, f64::ln),
-        (Op::Tanh, f64::tanh),
-        (Op::Erf, libm::erf),
-        (Op::Sin, f64::sin),
-        (Op::Cos, f64::cos),
-    ];
-    for (op, exact) in functions {
+    for (op, exact) in FUNCTIONS {
         let (distance, x, y) = worst(op, exact);
         assert!(distance <= 2.0, "{op}: {distance:.2} ulp at {x:e}, which gives {y:e}");
     }
 }
 
+/// How many floats lie between two; as far as can be where one is NaN and the other is not.
+fn floats_between(a: f64, b: f64) -> u64 {
+    // Negative floats are in the opposite order of their bits.
+    let place = |v: f64| {
+        let bits = v.to_bits().cast_signed();
+        if bits < 0 { i64::MIN - bits } else { bits }
+    };
+    match (a.is_nan(), b.is_nan()) {
+        (true, true) => 0,
+        (false, false) => place(a).abs_diff(place(b)),
+        _ => u64::MAX,
+    }
+}
+
+/// Doubles of every exponent, those around 1, and those near multiples of a quarter of a turn.
+fn doubles() -> Vec<f64> {
+    let all = (0..1_500_000_u64).map(|i| f64::from_bits(i.wrapping_mul(0x9e37_79b9_7f4a_7c15)));
+    let dense = (-400_000..400_000).map(|i| f64::from(i) * 2.501e-5);
+    let coarse = (-8000..8000).map(|i| f64::from(i) * 0.0997);
+    let turns = (0..200_000).map(|i| f64::from(i * 317) * std::f64::consts::FRAC_PI_2);
+    let ends = [0.0, -0.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN, f64::MIN_POSITIVE, 5e-324];
+    let ends = ends.into_iter().chain([f64::MAX, f64::MIN, 1e8, -1e8, 709.8, -745.2]);
+    all.chain(dense).chain(coarse).chain(turns).chain(ends).collect()
+}
+
+/// The platform's functions are within a unit of the exact result, and ours within two of it.
+#[test]
+fn elementary_functions_of_doubles_are_accurate() {
+    let x = doubles();
+    for (op, exact) in FUNCTIONS {
+        let y = results(op, &x);
+        let distances = x.iter().zip(&y).map(|(x, y)| (floats_between(*y, exact(*x)), *x, *y));
+        let (distance, x, y) = distances.max_by_key(|found| found.0).unwrap();
+        assert!(distance <= 3, "{op}: {distance} doubles away at {x:e}, which gives {y:e}");
+    }
+}
+
 #[test]
 fn whole_powers_of_two_are_exact() {
-    let mut engine = native(1);
     let x: Vec<f32> = (-160..=130).map(|n| n as f32).collect();
     let exact: Vec<f32> = x.iter().map(|n| n.exp2()).collect();
-    let shape = Shape::new(&[x.len()]).unwrap();
-    let value = engine.upload(&HostTensor::from_vec(x, shape).unwrap()).unwrap();
-    let y = engine.execute(&Op::Exp2, &[Arg::Value(&value)]).unwrap();
-    assert_eq!(engine.download(&y).unwrap().to_vec::<f32>().unwrap(), exact);
+    assert_eq!(results(Op::Exp2, &x), exact);
+    let x: Vec<f64> = (-1090..=1030).map(f64::from).collect();
+    let exact: Vec<f64> = x.iter().map(|n| n.exp2()).collect();
+    assert_eq!(results(Op::Exp2, &x), exact);
 }
 
 #[test]
 fn signs_of_zero_survive() {
-    let mut engine = native(1);
-    let zeros = vec![-0.0f32; 19];
-    let value =
-        engine.upload(&HostTensor::from_vec(zeros, Shape::new(&[19]).unwrap()).unwrap()).unwrap();
     for op in [Op::Tanh, Op::Erf, Op::Sin, Op::Sqrt] {
-        let y = engine.execute(&op, &[Arg::Value(&value)]).unwrap();
-        let y: Vec<f32> = engine.download(&y).unwrap().to_vec().unwrap();
+        let y = results(op, &[-0.0f32; 19]);
+        assert!(y.iter().all(|v| *v == 0.0 && v.is_sign_negative()), "{op} {y:?}");
+        let y = results(op, &[-0.0f64; 19]);
         assert!(y.iter().all(|v| *v == 0.0 && v.is_sign_negative()), "{op} {y:?}");
     }
 }

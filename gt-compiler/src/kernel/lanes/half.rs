@@ -23,7 +23,7 @@ impl Lanes<'_, '_> {
         let is_nan = self.is_nan(v);
         let out = self.select(is_nan, nan, sum);
         let out = self.b.ins().band(out, keep);
-        self.as_f32(out)
+        self.as_float(out)
     }
 
     pub(super) fn round_f16(&mut self, v: Value) -> Value {
@@ -39,7 +39,7 @@ impl Lanes<'_, '_> {
         let normal = self.b.ins().iadd(normal, odd);
         let normal = self.b.ins().band(normal, keep);
         // Subnormal results: adding 0.5 leaves multiples of 2^-24.
-        let float = self.as_f32(magnitude);
+        let float = self.as_float(magnitude);
         let shift = self.f32(0.5);
         let subnormal = self.b.ins().fadd(float, shift);
         let subnormal = self.b.ins().fsub(subnormal, shift);
@@ -54,7 +54,7 @@ impl Lanes<'_, '_> {
         let quiet = self.i32(0x7fc0_0000);
         let out = self.select(is_nan, quiet, out);
         let out = self.b.ins().bor(out, sign);
-        self.as_f32(out)
+        self.as_float(out)
     }
 
     /// The bits of an `f16` (in an `i32`) as an `f32`.
@@ -65,7 +65,7 @@ impl Lanes<'_, '_> {
         let sign = self.shl(sign, 16);
         let magnitude = self.b.ins().band(h, magnitude_mask);
         let magnitude = self.shl(magnitude, 13);
-        let small = self.as_f32(magnitude);
+        let small = self.as_float(magnitude);
         // 2^112, the distance of the exponent biases.
         let scale = self.f32(f32::from_bits(0x7780_0000));
         let scaled = self.b.ins().fmul(small, scale);
@@ -75,7 +75,7 @@ impl Lanes<'_, '_> {
         let is_special = self.b.ins().icmp(IntCC::SignedGreaterThanOrEqual, magnitude, top);
         let out = self.select(is_special, special, scaled);
         let out = self.b.ins().bor(out, sign);
-        self.as_f32(out)
+        self.as_float(out)
     }
 
     /// An `f32` that is exactly an `f16`, as its bits in an `i32`.
@@ -85,7 +85,7 @@ impl Lanes<'_, '_> {
         let sign = self.b.ins().band(bits, sign_mask);
         let magnitude = self.b.ins().bxor(bits, sign);
         let sign = self.shr(sign, 16);
-        let float = self.as_f32(magnitude);
+        let float = self.as_float(magnitude);
         let scale = self.f32(f32::from_bits(0x0780_0000)); // 2^-112
         let small = self.b.ins().fmul(float, scale);
         let small = self.as_int(small);
@@ -103,7 +103,7 @@ impl Lanes<'_, '_> {
             return self.f16_to_f32(v);
         }
         let v = self.shl(v, 16);
-        self.as_f32(v)
+        self.as_float(v)
     }
 
     pub(super) fn narrow_half(&mut self, dtype: DType, v: Value) -> Value {

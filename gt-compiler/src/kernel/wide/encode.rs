@@ -238,7 +238,7 @@ impl Encoder<'_> {
                 let op = if wide { isa::VRNDSCALEPD } else { isa::VRNDSCALEPS };
                 self.unary(inst, op, Some(how));
             }
-            Op::MulAdd => self.mul_add(inst),
+            Op::MulAdd { wide } => self.mul_add(inst, wide),
             Op::Shift(op, count) => {
                 let a = Operand::Register(self.vector(inst, 0));
                 let with = Modifiers { imm: Some(count), ..Modifiers::default() };
@@ -326,7 +326,11 @@ impl Encoder<'_> {
     }
 
     /// The form of the instruction that overwrites the source the result lies in.
-    fn mul_add(&mut self, inst: &Inst) {
+    fn mul_add(&mut self, inst: &Inst, wide: bool) {
+        let (to_summand, to_factor) = match wide {
+            true => (isa::VFMADD231PD, isa::VFMADD213PD),
+            false => (isa::VFMADD231PS, isa::VFMADD213PS),
+        };
         let (a, (c, broadcast)) = (self.vector(inst, 0), self.last(inst, 2));
         let b = self.vector(inst, 1);
         self.to(inst, |e, d| {
@@ -334,20 +338,20 @@ impl Encoder<'_> {
             let plain = Modifiers::default();
             match c {
                 Operand::Register(c) if c == d && a != d && b != d => {
-                    e.asm.packed(isa::VFMADD231PS, d, a, Operand::Register(b), plain);
+                    e.asm.packed(to_summand, d, a, Operand::Register(b), plain);
                 }
                 Operand::Register(c) if c == d => {
                     // The result is the summand and a factor.
                     e.asm.packed(isa::VMOVAPS, VECTOR[0], 0, Operand::Register(a), plain);
-                    e.asm.packed(isa::VFMADD213PS, VECTOR[0], b, Operand::Register(c), plain);
+                    e.asm.packed(to_factor, VECTOR[0], b, Operand::Register(c), plain);
                     e.asm.packed(isa::VMOVAPS, d, 0, Operand::Register(VECTOR[0]), plain);
                 }
-                c if b == d => e.asm.packed(isa::VFMADD213PS, d, a, c, with),
+                c if b == d => e.asm.packed(to_factor, d, a, c, with),
                 Operand::Register(_) | Operand::Memory(_) | Operand::Pool(_) => {
                     if a != d {
                         e.asm.packed(isa::VMOVAPS, d, 0, Operand::Register(a), plain);
                     }
-                    e.asm.packed(isa::VFMADD213PS, d, b, c, with);
+                    e.asm.packed(to_factor, d, b, c, with);
                 }
             }
         });

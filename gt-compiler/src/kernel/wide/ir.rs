@@ -66,8 +66,10 @@ pub(super) enum Op {
     Binary(Packed, Option<u8>),
     /// `dst = op a`.
     Unary(Packed),
-    /// `dst = a * b + c`.
-    MulAdd,
+    /// `dst = a * b + c`, rounded once, of lanes of 64 bits or of 32.
+    MulAdd {
+        wide: bool,
+    },
     /// `dst = a` shifted by a count.
     Shift(Packed, u8),
     /// Each bit looked up in a table by those of the three sources.

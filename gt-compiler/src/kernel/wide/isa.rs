@@ -46,12 +46,13 @@ pub(super) struct Packed {
 
 impl Packed {
     /// The instruction on vectors of 256 bits. Its prefix tells the size of lanes of shifts by a
-    /// count for each lane only; for the others the bit is 0, or has no meaning.
+    /// count for each lane, and of products with a sum; for the others the bit is 0, or has no
+    /// meaning.
     pub(super) fn on_ymm(self) -> Vex {
         debug_assert!(self.ymm, "{} needs vectors of 512 bits", self.name);
         let Packed { name, map, prefix, opcode, .. } = self;
-        let is_shift = map == 2 && matches!(opcode, 0x45..=0x47);
-        Vex { name, map, prefix, opcode, wide: self.wide && is_shift, long: true }
+        let tells = map == 2 && matches!(opcode, 0x45..=0x47 | 0xa8 | 0xb8);
+        Vex { name, map, prefix, opcode, wide: self.wide && tells, long: true }
     }
 }
 
@@ -165,9 +166,12 @@ packed! {
     VMINPD       = "vminpd"       1 1 0x5d W1 0 ymm;
     VMAXPD       = "vmaxpd"       1 1 0x5f W1 0 ymm;
     VRANGEPD     = "vrangepd"     3 1 0x50 W1 0 zmm;
+    VSCALEFPD    = "vscalefpd"    2 1 0x2c W1 0 zmm;
     VRNDSCALEPD  = "vrndscalepd"  3 1 0x09 W1 0 ymm;
     VSQRTPD      = "vsqrtpd"      1 1 0x51 W1 0 ymm;
     VCMPPD       = "vcmppd"       1 1 0xc2 W1 0 ymm;
+    VFMADD213PD  = "vfmadd213pd"  2 1 0xa8 W1 0 ymm;
+    VFMADD231PD  = "vfmadd231pd"  2 1 0xb8 W1 0 ymm;
 
     VPADDD       = "vpaddd"       1 1 0xfe W0 0 ymm;
     VPSUBD       = "vpsubd"       1 1 0xfa W0 0 ymm;
@@ -201,7 +205,6 @@ packed! {
     VPCMPQ       = "vpcmpq"       3 1 0x1f W1 0 zmm;
 
     VPSRLD       = "vpsrld"       1 1 0x72 W0 2 ymm;
-    VPSRAD       = "vpsrad"       1 1 0x72 W0 4 ymm;
     VPSLLD       = "vpslld"       1 1 0x72 W0 6 ymm;
     VPSRLQ       = "vpsrlq"       1 1 0x73 W1 2 ymm;
     VPSLLQ       = "vpsllq"       1 1 0x73 W1 6 ymm;

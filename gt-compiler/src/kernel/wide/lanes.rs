@@ -13,7 +13,7 @@ use super::{
     isa::{self, Vectors},
 };
 use crate::kernel::{
-    formulas::{Compare, Formulas},
+    formulas::{Compare, F32, Format, Formulas, Trig},
     host,
     spec::Unary,
 };
@@ -74,6 +74,20 @@ const fn compare(predicate: u8) -> Op {
 
 const fn icompare(predicate: u8) -> Op {
     Op::Compare(isa::VPCMPD, Some(predicate))
+}
+
+/// True of NaN, too.
+pub(super) const NOT_AT_MOST: u8 = 0x16;
+
+/// The number of a comparison.
+pub(super) const fn predicate(how: Compare) -> u8 {
+    match how {
+        Compare::Equal => 0x00,
+        Compare::LessThan => 0x11,
+        Compare::GreaterThan => 0x1e,
+        Compare::GreaterThanOrEqual => 0x1d,
+        Compare::Unordered => 0x03,
+    }
 }
 
 /// How `Op::Round` rounds, without a word of what is inexact.
@@ -161,6 +175,22 @@ impl Function {
         self.make_mask(TEST, &[v, v])
     }
 
+    /// `fast`, in place of which unusual lanes have what the host's function gives. The other lanes
+    /// have the value they would have had without.
+    pub(super) fn host_where(
+        &mut self,
+        unusual: Reg,
+        call: Op,
+        args: &[Source],
+        fast: Source,
+    ) -> Source {
+        let wide = matches!(call, Op::Call { wide: true, .. });
+        let out = self.make_in(Class::Vector, Op::Move { wide }, &[fast]);
+        let inst = Inst::new(call, Some(out), args);
+        self.push(Inst { mask: Some(unusual), merge: true, ..inst });
+        Source::Reg(out)
+    }
+
     /// Each lane exchanged with the one so many lanes away.
     pub(super) fn exchanged(&mut self, v: Source, distance: usize) -> Source {
         let v = self.held(v);
@@ -172,11 +202,13 @@ impl Formulas for Function {
     type V = Source;
     type M = Reg;
 
-    fn f32(&mut self, v: f32) -> Source {
-        Source::Const(v.to_bits())
+    const FORMAT: &'static Format = &F32;
+
+    fn float(&mut self, v: f64) -> Source {
+        Source::Const((v as f32).to_bits())
     }
-    fn i32(&mut self, v: i32) -> Source {
-        Source::Const(v as u32)
+    fn word(&mut self, bits: u64) -> Source {
+        Source::Const(bits as u32)
     }
     fn fadd(&mut self, a: Source, b: Source) -> Source {
         self.either(ADD, a, b)
@@ -195,7 +227,7 @@ impl Formulas for Function {
     }
     fn fma(&mut self, a: Source, b: Source, c: Source) -> Source {
         let (a, b) = (self.held(a), self.held(b));
-        self.make(Op::MulAdd, &[a, b, c])
+        self.make(Op::MulAdd { wide: false }, &[a, b, c])
     }
     fn iadd(&mut self, a: Source, b: Source) -> Source {
         self.either(IADD, a, b)
@@ -220,19 +252,8 @@ impl Formulas for Function {
         let v = self.held(v);
         self.make(Op::Shift(isa::VPSRLD, n), &[v])
     }
-    fn sar(&mut self, v: Source, n: u8) -> Source {
-        let v = self.held(v);
-        self.make(Op::Shift(isa::VPSRAD, n), &[v])
-    }
     fn fcmp(&mut self, how: Compare, a: Source, b: Source) -> Reg {
-        let predicate = match how {
-            Compare::Equal => 0x00,
-            Compare::LessThan => 0x11,
-            Compare::GreaterThan => 0x1e,
-            Compare::GreaterThanOrEqual => 0x1d,
-            Compare::Unordered => 0x03,
-        };
-        self.compared(compare(predicate), a, b)
+        self.compared(compare(predicate(how)), a, b)
     }
     fn icmp_ne(&mut self, a: Source, b: Source) -> Reg {
         self.compared(icompare(4), a, b)
@@ -245,20 +266,34 @@ impl Formulas for Function {
         });
         Source::Reg(dst)
     }
-    fn to_float(&mut self, v: Source) -> Source {
-        self.make(TO_FLOAT, &[v])
-    }
     fn as_int(&mut self, v: Source) -> Source {
         v
     }
-    fn as_f32(&mut self, v: Source) -> Source {
+    fn as_float(&mut self, v: Source) -> Source {
         v
+    }
+    fn trig(&mut self, which: Trig, x: Source) -> Source {
+        let function = match which {
+            Trig::Sin => host::Function::SinF32,
+            Trig::Cos => host::Function::CosF32,
+        };
+        let (x, fast) = (self.held(x), self.trig_reduced(which, x));
+        let (size, limit) = (self.fabs(x), self.float(F32.trig_limit));
+        let unusual = self.compared(compare(NOT_AT_MOST), size, limit);
+        self.host_where(unusual, call(function, false), &[x], fast)
+    }
+    fn fmod(&mut self, x: Source, y: Source) -> Source {
+        let (x, y) = (self.held(x), self.held(y));
+        let (quotient, fast) = self.fmod_reduced(x, y);
+        let (size, limit) = (self.fabs(quotient), self.float(F32.fmod_limit));
+        let unusual = self.compared(compare(NOT_AT_MOST), size, limit);
+        self.host_where(unusual, call(host::Function::FmodF32, false), &[x, y], fast)
     }
 
     // Whole steps in one instruction; some of them need AVX-512.
 
-    fn clamp(&mut self, x: Source, low: f32, high: f32) -> Source {
-        let (low, high) = (self.f32(low), self.f32(high));
+    fn clamp(&mut self, x: Source, [low, high]: [f64; 2]) -> Source {
+        let (low, high) = (self.float(low), self.float(high));
         let x = self.two(MIN, high, x); // the second where the comparison fails, as of a NaN
         self.two(MAX, low, x)
     }

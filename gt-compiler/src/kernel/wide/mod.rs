@@ -14,6 +14,7 @@ mod across;
 mod alloc;
 mod asm;
 mod call;
+mod doubles;
 mod emit;
 mod encode;
 mod halves;

@@ -5,14 +5,14 @@ use gt_ir::DType;
 
 use super::{
     Unsupported,
+    doubles::Doubles,
     ir::{Class, Function, Inst, Op, Reg, Source},
     isa::{self, Vectors},
-    lanes::{Pair, Value, call, rounding},
+    lanes::{Pair, Value, rounding},
 };
 use crate::kernel::{
-    formulas::Formulas,
-    host,
-    math::f64_function as function,
+    formulas::Formulas as _,
+    powers::Powers as _,
     spec::{Binary, Unary},
 };
 
@@ -75,6 +75,21 @@ impl Function {
         if a[0] == a[1] { [low; 2] } else { [low, self.long_unary(op, a[1])] }
     }
 
+    /// A formula of `f64` for each half of the lanes.
+    fn doubles_each<const N: usize>(
+        &mut self,
+        mut formula: impl FnMut(&mut Doubles<'_>, [Source; N]) -> Option<Source>,
+        of: [Pair; N],
+    ) -> Result<Pair, Unsupported> {
+        let of = of.map(|pair| pair.map(|v| self.held(v)));
+        let alike = of.iter().all(|[low, high]| low == high);
+        let mut half = |i: usize| {
+            formula(&mut Doubles(self), of.map(|pair| pair[i])).ok_or(Unsupported("no formula"))
+        };
+        let low = half(0)?;
+        Ok([low, if alike { low } else { half(1)? }])
+    }
+
     fn compare_each(&mut self, op: Op, a: Pair, b: Pair) -> Reg {
         let a = a.map(|v| self.held(v));
         let [low, high] = [0, 1].map(|i| self.make_in(Class::Mask, op, &[a[i], b[i]]));
@@ -108,7 +123,7 @@ impl Function {
 
     #[expect(
         clippy::wildcard_enum_match_arm,
-        reason = "`function` says of every other op what it is"
+        reason = "`elementary` says of every other op whether it has a formula"
     )]
     pub(super) fn unary_pair(
         &mut self,
@@ -128,10 +143,8 @@ impl Function {
             Unary::Neg => self.two_each(ISUB, [Source::Wide(0); 2], a),
             Unary::Abs => self.one_each(IABS, a),
             Unary::Sqrt if float => self.one_each(SQRT, a),
-            _ => match function(op) {
-                Some(f) if float => self.one_each(call(f, true), a),
-                _ => return Err(Unsupported("a function of integers")),
-            },
+            _ if float => self.doubles_each(|doubles, [x]| doubles.elementary(op, x), [a])?,
+            _ => return Err(Unsupported("a function of integers")),
         }))
     }
 
@@ -181,8 +194,14 @@ impl Function {
                 }
             }
             Binary::Div if float => DIV,
-            Binary::Pow if float => call(host::Function::PowF64, true),
-            Binary::Fmod if float => call(host::Function::FmodF64, true),
+            Binary::Pow if float => {
+                let out = self.doubles_each(|doubles, [x, y]| Some(doubles.pow(x, y)), [a, b])?;
+                return Ok(Value::Pair(out));
+            }
+            Binary::Fmod if float => {
+                let out = self.doubles_each(|doubles, [x, y]| Some(doubles.fmod(x, y)), [a, b])?;
+                return Ok(Value::Pair(out));
+            }
             Binary::Fmod if self.vectors == Vectors::Ymm => {
                 return Err(Unsupported("remainders, which take less time one by one"));
             }

@@ -52,7 +52,7 @@ impl Encoder<'_> {
             Op::LoadFirst(width, n) => self.load_first(inst, width, n),
             Op::Binary(..)
             | Op::Unary(_)
-            | Op::MulAdd
+            | Op::MulAdd { .. }
             | Op::Shift(..)
             | Op::Lookup(_)
             | Op::Round { .. }

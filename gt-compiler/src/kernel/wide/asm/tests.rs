@@ -77,7 +77,7 @@ fn packed_form(op: Packed) -> Form {
         isa::VINSERTF64X4 => Form { broadcast: false, ..number(VECTORS) },
         isa::VCMPPS | isa::VCMPPD | isa::VPCMPD | isa::VPCMPQ => number(compare),
         isa::VPTESTMD | isa::VPTESTMQ => compare,
-        isa::VPSRLD | isa::VPSRAD | isa::VPSLLD | isa::VPSRLQ | isa::VPSLLQ => {
+        isa::VPSRLD | isa::VPSLLD | isa::VPSRLQ | isa::VPSLLQ => {
             Form { order: SecondOperand, ..number(VECTORS) }
         }
         isa::VPSHUFD | isa::VRNDSCALEPS | isa::VRNDSCALEPD => number(two),

@@ -4,8 +4,8 @@
 use gt_ir::DType;
 
 use super::{
-    Class, Function, IADD, IMAX, IMIN, Inst, Op, QUIET_NAN, Reg, Source, TEST, TO_INT, Unsupported,
-    Value, Vectors, compare, icompare,
+    Class, Function, IADD, IMAX, IMIN, Inst, Op, QUIET_NAN, Reg, Source, TEST, TO_FLOAT, TO_INT,
+    Unsupported, Value, Vectors, compare, icompare,
 };
 use crate::kernel::formulas::{Compare, Formulas};
 
@@ -163,7 +163,7 @@ impl Function {
                 }
                 return Ok(Value::Lanes(self.clamp_byte(int)));
             }
-            (false, true) => self.to_float(v),
+            (false, true) => self.make(TO_FLOAT, &[v]),
             _ => v,
         };
         Ok(Value::Lanes(self.normalize(to, out)))

@@ -3,18 +3,21 @@
 use gt_ir::DType;
 
 use super::{
-    AND, Class, Function, IABS, IMAX, IMIN, IMUL, Inst, K_AND, K_AND_NOT, K_OR, K_XNOR, K_XOR,
-    LEFT_SHIFT, MAX, MIN, OR, Op, RANGE_MAX, RANGE_MIN, RIGHT_SHIFT, Reg, SQRT, Source,
-    Unsupported, Value, Vectors, call, compare, icompare, rounding,
+    AND, Function, IABS, IMAX, IMIN, IMUL, K_AND, K_AND_NOT, K_OR, K_XNOR, K_XOR, LEFT_SHIFT, MAX,
+    MIN, OR, Op, RANGE_MAX, RANGE_MIN, RIGHT_SHIFT, Reg, SQRT, Source, Unsupported, Value, Vectors,
+    icompare, rounding,
 };
 use crate::kernel::{
-    formulas::{Compare, FMOD_LIMIT, Formulas, TRIG_LIMIT, Trig},
-    host,
+    formulas::{Compare, Formulas},
     powers::Powers as _,
     spec::{Binary, Unary},
 };
 
 impl Function {
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "`elementary` says of every other op whether it has a formula"
+    )]
     pub(in super::super) fn unary(
         &mut self,
         op: Unary,
@@ -44,45 +47,12 @@ impl Function {
             Unary::Neg => self.isub(Source::Const(0), a),
             Unary::Abs => self.make(IABS, &[a]),
             Unary::Sqrt if float => self.make(SQRT, &[a]),
-            Unary::Exp if float => self.exp(a),
-            Unary::Exp2 if float => self.exp2(a),
-            Unary::Log if float => self.log(a),
-            Unary::Tanh if float => self.tanh(a),
-            Unary::Erf if float => self.erf(a),
-            Unary::Sin if float => self.trig(Trig::Sin, a),
-            Unary::Cos if float => self.trig(Trig::Cos, a),
-            Unary::Exp
-            | Unary::Exp2
-            | Unary::Log
-            | Unary::Sqrt
-            | Unary::Sin
-            | Unary::Cos
-            | Unary::Tanh
-            | Unary::Erf
-            | Unary::Floor
-            | Unary::Ceil
-            | Unary::Trunc
-            | Unary::Round
-            | Unary::LogicalNot => return Err(Unsupported("a function of integers")),
+            _ => match self.elementary(op, a) {
+                Some(v) if float => v,
+                _ => return Err(Unsupported("a function of integers")),
+            },
         };
         Ok(Value::Lanes(self.normalize(dtype, v)))
-    }
-
-    /// Unusual arguments go to the host's function; the other lanes have the value they would have
-    /// had without.
-    fn trig(&mut self, which: Trig, x: Source) -> Source {
-        let (x, fast) = (self.held(x), self.trig_reduced(which, x));
-        let magnitude = self.fabs(x);
-        // Not at most the limit: true of NaN, too.
-        let unusual = self.compared(compare(0x16), magnitude, Source::Const(TRIG_LIMIT.to_bits()));
-        let function = match which {
-            Trig::Sin => host::Function::SinF32,
-            Trig::Cos => host::Function::CosF32,
-        };
-        let out = self.make_in(Class::Vector, Op::Move { wide: false }, &[fast]);
-        let inst = Inst::new(call(function, false), Some(out), &[x]);
-        self.push(Inst { mask: Some(unusual), merge: true, ..inst });
-        Source::Reg(out)
     }
 
     pub(in super::super) fn binary(
@@ -134,19 +104,6 @@ impl Function {
             }
         };
         Ok(Value::Lanes(self.normalize(dtype, v)))
-    }
-
-    /// Quotients too large for the formula go to the host's function.
-    fn fmod(&mut self, x: Source, y: Source) -> Source {
-        let (x, y) = (self.held(x), self.held(y));
-        let (quotient, fast) = self.fmod_reduced(x, y);
-        let magnitude = self.fabs(quotient);
-        // Not at most the limit: true of NaN, too.
-        let unusual = self.compared(compare(0x16), magnitude, Source::Const(FMOD_LIMIT.to_bits()));
-        let out = self.make_in(Class::Vector, Op::Move { wide: false }, &[fast]);
-        let inst = Inst::new(call(host::Function::FmodF32, false), Some(out), &[x, y]);
-        self.push(Inst { mask: Some(unusual), merge: true, ..inst });
-        Source::Reg(out)
     }
 
     /// The instruction orders zeros by sign, but prefers numbers to NaN.
