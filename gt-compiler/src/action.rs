@@ -34,6 +34,7 @@ fn kept(op: &Op) -> Action {
         | Op::Scatter(_)
         | Op::ScatterMax(_)
         | Op::ScatterMin(_)
+        | Op::ScatterMul(_)
         | Op::IndexCopy(_)
         | Op::CumProd(_)
         | Op::CumMax(_)

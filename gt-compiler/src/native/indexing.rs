@@ -35,6 +35,7 @@ pub(super) enum Meet {
     Replace,
     Max,
     Min,
+    Multiply,
 }
 
 /// Elements of one task.
@@ -98,9 +99,10 @@ impl Indexed<'_> {
             Some(&index) => {
                 // As engines that expand them say it.
                 let (op, axis) = match self.step.op {
-                    Op::Scatter(axis) | Op::ScatterMax(axis) | Op::ScatterMin(axis) => {
-                        (Op::ScatterAdd(axis), self.axis)
-                    }
+                    Op::Scatter(axis)
+                    | Op::ScatterMax(axis)
+                    | Op::ScatterMin(axis)
+                    | Op::ScatterMul(axis) => (Op::ScatterAdd(axis), self.axis),
                     Op::IndexCopy(_) => (Op::IndexAdd(Axis(0)), 0),
                     op => (op, self.axis),
                 };
@@ -294,6 +296,7 @@ impl Indexed<'_> {
             Meet::Add | Meet::Replace => self.sums(&work, base, to),
             Meet::Max => extrema::largest(&work, self.ty.dtype, base, to),
             Meet::Min => extrema::smallest(&work, self.ty.dtype, base, to),
+            Meet::Multiply => self.products(&work, base, to),
         }
         Ok(())
     }
@@ -309,6 +312,20 @@ impl Indexed<'_> {
             DType::I32 => work.typed(base, to, free, 0, one_by_one(i32::wrapping_add)),
             DType::U8 => work.typed(base, to, free, 0, one_by_one(u8::wrapping_add)),
             DType::Bool => work.typed(base, to, free, 0, one_by_one(|a: u8, b| a | b)),
+        }
+    }
+
+    fn products(&self, work: &Add<'_>, base: Option<&[u8]>, to: &mut [u8]) {
+        let (kept, free) = (Order::Kept, Order::Free);
+        match self.ty.dtype {
+            DType::F32 => work.typed(base, to, kept, 1.0, one_by_one(|a: f32, b| a * b)),
+            DType::F64 => work.typed(base, to, kept, 1.0, one_by_one(|a: f64, b| a * b)),
+            DType::Bf16 => work.typed(base, to, kept, bf16::ONE, one_by_one(|a: bf16, b| a * b)),
+            DType::F16 => work.typed(base, to, kept, f16::ONE, one_by_one(|a: f16, b| a * b)),
+            DType::I64 => work.typed(base, to, free, 1, one_by_one(i64::wrapping_mul)),
+            DType::I32 => work.typed(base, to, free, 1, one_by_one(i32::wrapping_mul)),
+            DType::U8 => work.typed(base, to, free, 1, one_by_one(u8::wrapping_mul)),
+            DType::Bool => work.typed(base, to, free, 1, one_by_one(|a: u8, b| a & b)),
         }
     }
 }

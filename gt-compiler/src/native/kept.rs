@@ -1,10 +1,10 @@
 //! The derived ops that a program keeps, because it does better than what they stand for.
 //!
 //! A long loop is a job (`loops`); a shorter one is unrolled, since its rounds then share kernels
-//! and what they have in common. Values that are put at positions, and the extrema of those that
-//! meet there, are a routine, which writes where the base lies. Running products and extrema are
-//! routines of one pass over memory. A product over axes is a reduction. A flip is a view, which
-//! kernels read against the direction of memory.
+//! and what they have in common. Values that are put at positions, and the extrema and products of
+//! those that meet there, are a routine, which writes where the base lies. Running products and
+//! extrema are routines of one pass over memory. A product over axes is a reduction. A flip is a
+//! view, which kernels read against the direction of memory.
 
 use gt_ir::{DType, Op, OperandType};
 
@@ -17,9 +17,11 @@ pub(super) fn is_kept(op: &Op, ins: &[OperandType]) -> bool {
     match op {
         Op::Scan(scan) => scan.work() >= LONG,
         Op::Flip(_) | Op::CumMax(_) | Op::CumMin(_) => true,
-        Op::Scatter(_) | Op::IndexCopy(_) | Op::ScatterMax(_) | Op::ScatterMin(_) => {
-            is_put_plainly(ins)
-        }
+        Op::Scatter(_)
+        | Op::IndexCopy(_)
+        | Op::ScatterMax(_)
+        | Op::ScatterMin(_)
+        | Op::ScatterMul(_) => is_put_plainly(ins),
         _ => is_product(op, ins),
     }
 }

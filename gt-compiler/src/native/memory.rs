@@ -58,7 +58,8 @@ impl Uses for Wave {
         | Op::Scatter(_)
         | Op::IndexCopy(_)
         | Op::ScatterMax(_)
-        | Op::ScatterMin(_)) = routine.op
+        | Op::ScatterMin(_)
+        | Op::ScatterMul(_)) = routine.op
         else {
             return None;
         };

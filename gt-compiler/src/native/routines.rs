@@ -73,6 +73,9 @@ pub(crate) fn run(
         Op::Scatter(axis) => indexed(axis).meet(base(), bytes(2), (false, Meet::Replace), to)?,
         Op::ScatterMax(axis) => indexed(axis).meet(base(), bytes(2), (false, Meet::Max), to)?,
         Op::ScatterMin(axis) => indexed(axis).meet(base(), bytes(2), (false, Meet::Min), to)?,
+        Op::ScatterMul(axis) => {
+            indexed(axis).meet(base(), bytes(2), (false, Meet::Multiply), to)?
+        }
         Op::IndexAdd(axis) => indexed(axis).meet(base(), bytes(2), (true, Meet::Add), to)?,
         Op::IndexCopy(axis) => indexed(axis).meet(base(), bytes(2), (true, Meet::Replace), to)?,
         Op::Rand(_) | Op::Randn(_) | Op::Randint(_) => {
