@@ -10,12 +10,17 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
+use pulp::{Arch, NullaryFnOnce};
+
 use super::{Context, Pair, SHORT};
 
 /// Elements that are compared with the last of the best at once.
 const CHUNK: usize = 64;
-/// Pairs that are kept at least before the best of them are chosen.
-const LEAST: usize = 256;
+/// Elements of a part of a chunk, which are compared at once where the chunk has one before it.
+const PART: usize = 16;
+/// Pairs that are kept at least before the best of them are chosen: the first time, when every
+/// element is kept, and later.
+const LEAST: [usize; 2] = [256, 32];
 /// Elements of a block of a row at least.
 const BLOCK: usize = 1 << 15;
 
@@ -39,26 +44,79 @@ pub(super) fn first<T: Copy, P: Pair>(
     best: &mut Vec<P>,
 ) {
     best.clear();
-    let room = (2 * wanted).max(LEAST);
-    // The key that the last of the best has: later elements are among them only before it.
-    let mut last: Option<P::Key> = None;
-    for (n, chunk) in x.chunks(CHUNK).enumerate() {
-        if last.is_some_and(|last| !chunk.iter().fold(false, |any, v| any | (key(*v) < last))) {
-            continue;
+    Arch::new().dispatch(Scan { x, base, wanted, key, best });
+    best.sort_unstable();
+    best.truncate(wanted);
+}
+
+/// The best so far, element after element: [`first`], before the last choice among them.
+struct Scan<'a, T, P, K> {
+    x: &'a [T],
+    base: usize,
+    wanted: usize,
+    key: &'a K,
+    best: &'a mut Vec<P>,
+}
+
+impl<T: Copy, P: Pair, K: Fn(T) -> P::Key> NullaryFnOnce for Scan<'_, T, P, K> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(mut self) {
+        let n_first = (2 * self.wanted).max(LEAST[0]).min(self.x.len());
+        let (first, rest) = self.x.split_at(n_first);
+        let pairs = first.iter().enumerate();
+        self.best.extend(pairs.map(|(i, v)| P::new((self.key)(*v), self.base + i)));
+        if rest.is_empty() {
+            return;
         }
-        for (i, v) in chunk.iter().enumerate() {
-            let key = key(*v);
-            if last.is_none_or(|last| key < last) {
-                best.push(P::new(key, base + n * CHUNK + i));
+        let mut last = self.choose();
+        for (n, chunk) in rest.chunks(CHUNK).enumerate() {
+            if !self.has_one_before(last, chunk) {
+                continue;
             }
-            if best.len() == room {
-                last = Some(best.select_nth_unstable(wanted - 1).1.key());
-                best.truncate(wanted);
+            for (m, part) in chunk.chunks(PART).enumerate() {
+                if self.has_one_before(last, part) {
+                    self.take(last, part, n_first + n * CHUNK + m * PART);
+                }
+                if self.best.len() >= (2 * self.wanted).max(LEAST[1]) {
+                    last = self.choose();
+                }
             }
         }
     }
-    best.sort_unstable();
-    best.truncate(wanted);
+}
+
+impl<T: Copy, P: Pair, K: Fn(T) -> P::Key> Scan<'_, T, P, K> {
+    /// Leaves the best of what is kept. Later elements are among the best only before the key that
+    /// the last of them has.
+    fn choose(&mut self) -> P::Key {
+        let last = self.best.select_nth_unstable(self.wanted - 1).1.key();
+        self.best.truncate(self.wanted);
+        last
+    }
+
+    /// Whether an element comes before the last one. All are compared, which takes less time than
+    /// to stop at the first.
+    #[inline(always)]
+    fn has_one_before(&self, last: P::Key, of: &[T]) -> bool {
+        of.iter().fold(false, |any, v| any | ((self.key)(*v) < last))
+    }
+
+    /// Keeps the elements of a part that come before the last one. There is no branch on an
+    /// element, which nobody could foresee.
+    #[inline(always)]
+    fn take(&mut self, last: P::Key, part: &[T], at: usize) {
+        let n = self.best.len();
+        self.best.resize(n + part.len(), P::default());
+        let mut next = n;
+        for (i, v) in part.iter().enumerate() {
+            let key = (self.key)(*v);
+            self.best[next] = P::new(key, self.base + at + i);
+            next += usize::from(key < last);
+        }
+        self.best.truncate(next);
+    }
 }
 
 /// Puts the pairs of `part` where they stand in order.
