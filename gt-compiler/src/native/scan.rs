@@ -29,6 +29,9 @@ const SIDE: usize = 256;
 /// Rows, or chunks of one row, that are summed side by side: an addition waits for the one before
 /// it in its row only.
 const ROWS: usize = 8;
+/// Elements of one of these rows after each other: a line of the cache, from which rows of some
+/// lengths drive each other.
+const BLOCK: usize = 16;
 
 /// How elements are combined.
 trait Scan {
@@ -187,11 +190,22 @@ fn side_by_side<T: Scan>(
     mut tell: impl FnMut(usize, &[T::Wide]),
 ) {
     let mut local = [T::NONE; ROWS];
-    for i in part {
-        for row in 0..ROWS {
-            let at = row * n + i;
-            local[row] = T::combine(local[row], T::wide(x[at]));
-            tell(at, &[T::combine(before[row], local[row])]);
+    let sum = |local: &mut T::Wide, before: &T::Wide, x: &T::Element| {
+        *local = T::combine(*local, T::wide(*x));
+        T::combine(*before, *local)
+    };
+    let (whole, end) = (part.len() / BLOCK, part.end);
+    for start in (0..whole).map(|block| part.start + block * BLOCK) {
+        for (row, (local, before)) in local.iter_mut().zip(&*before).enumerate() {
+            let at = row * n + start;
+            let Some(x) = x[at..].first_chunk::<BLOCK>() else { continue };
+            let sums: [T::Wide; BLOCK] = std::array::from_fn(|i| sum(local, before, &x[i]));
+            tell(at, &sums);
+        }
+    }
+    for i in part.start + whole * BLOCK..end {
+        for (row, (local, before)) in local.iter_mut().zip(&*before).enumerate() {
+            tell(row * n + i, &[sum(local, before, &x[row * n + i])]);
         }
     }
     before.iter_mut().zip(local).for_each(|(before, local)| *before = T::combine(*before, local));
