@@ -35,6 +35,13 @@ impl Doubles<'_> {
         self.0.make(Op::Shift(op, n), &[v])
     }
 
+    /// The instruction orders zeros by sign, but prefers numbers to NaN.
+    pub(super) fn extremum(&mut self, range: Op, a: Source, b: Source) -> Source {
+        let chosen = self.0.long_binary(range, a, b);
+        let unordered = self.fcmp(Compare::Unordered, a, b);
+        self.0.long_select(unordered, Source::Wide(u64::MAX), chosen)
+    }
+
     /// `fast` where the size of `of` is at most the limit, else what the host's function gives.
     fn unless(
         &mut self,

@@ -167,10 +167,9 @@ impl Function {
             }
             Binary::Maximum | Binary::Minimum if float => {
                 let range = if op == Binary::Maximum { RANGE_MAX } else { RANGE_MIN };
-                let chosen = self.two_each(range, a, b);
-                let unordered = self.compare_each(compare(UNORDERED), a, b);
-                let nan = [Source::Wide(u64::MAX); 2];
-                return Ok(Value::Pair(self.select_each(unordered, nan, chosen)));
+                let out = self
+                    .doubles_each(|doubles, [x, y]| Some(doubles.extremum(range, x, y)), [a, b])?;
+                return Ok(Value::Pair(out));
             }
             Binary::Add => {
                 if float {
