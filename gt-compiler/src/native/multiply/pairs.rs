@@ -37,7 +37,7 @@ const LANES: usize = 16;
 /// Rows and columns of a block.
 const ROWS: usize = 192;
 const COLUMNS: usize = 256;
-/// Columns that are worth vectors along them, where there are more rows.
+/// Columns that are worth vectors along them, where there are more rows; so is one whole vector.
 const FEW: usize = 32;
 /// Rows from which on the right side is packed, however it lies.
 const LITTLE: usize = 4;
@@ -82,7 +82,7 @@ pub(super) unsafe fn multiply(
 ) {
     let lhs = Lines { at: lhs.at, apart: lhs.row, step: lhs.column, n: m };
     let rhs = Lines { at: rhs.at, apart: rhs.column, step: rhs.row, n };
-    let is_narrow = n < FEW && n < m;
+    let is_narrow = n < FEW && n != LANES && n < m;
     let (lhs, rhs, strides) =
         if is_narrow { (rhs, lhs, [1, out_row]) } else { (lhs, rhs, [out_row, 1]) };
     let product = Product { lhs, rhs, depth: k, out, strides };

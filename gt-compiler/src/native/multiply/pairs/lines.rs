@@ -7,13 +7,13 @@
 use std::{
     arch::x86_64::{
         __m256i, __m512, __m512bh, __m512i, _mm_loadu_si128, _mm256_and_si256,
-        _mm256_cmplt_epu16_mask, _mm256_cvtepu16_epi32, _mm256_loadu_si256, _mm256_or_si256,
-        _mm256_permute2x128_si256, _mm256_rol_epi32, _mm256_set1_epi16, _mm256_setzero_si256,
-        _mm256_slli_epi32, _mm256_storeu_si256, _mm256_sub_epi16, _mm256_unpackhi_epi32,
-        _mm256_unpackhi_epi64, _mm256_unpacklo_epi32, _mm256_unpacklo_epi64, _mm512_and_si512,
-        _mm512_cmplt_epu16_mask, _mm512_cvtepu16_epi32, _mm512_dpbf16_ps, _mm512_loadu_ps,
-        _mm512_or_si512, _mm512_set1_epi16, _mm512_set1_epi32, _mm512_slli_epi32, _mm512_storeu_ps,
-        _mm512_sub_epi16,
+        _mm256_cmplt_epu16_mask, _mm256_cvtepu16_epi32, _mm256_loadu_si256, _mm256_min_epu16,
+        _mm256_or_si256, _mm256_permute2x128_si256, _mm256_rol_epi32, _mm256_set1_epi16,
+        _mm256_setzero_si256, _mm256_slli_epi32, _mm256_storeu_si256, _mm256_sub_epi16,
+        _mm256_unpackhi_epi32, _mm256_unpackhi_epi64, _mm256_unpacklo_epi32, _mm256_unpacklo_epi64,
+        _mm512_and_si512, _mm512_cmplt_epu16_mask, _mm512_cvtepu16_epi32, _mm512_dpbf16_ps,
+        _mm512_loadu_ps, _mm512_or_si512, _mm512_set1_epi16, _mm512_set1_epi32, _mm512_slli_epi32,
+        _mm512_storeu_ps, _mm512_sub_epi16,
     },
     mem::transmute,
 };
@@ -112,19 +112,20 @@ impl Lines {
             [_, 1] => (self.n / SIDE * SIDE, depth / (2 * SIDE) * SIDE),
             _ => (0, 0),
         };
-        let mut tiny = false;
+        let mut least = _mm256_set1_epi16(-1);
         for p in (0..pairs).filter(|_| self.apart == 1) {
             for line in (0..lines).step_by(SIDE) {
                 // SAFETY: the lines lie side by side and have these terms.
-                tiny |= unsafe { self.join(line, 2 * p, &mut panel[p]) };
+                unsafe { self.join(line, 2 * p, &mut panel[p], &mut least) };
             }
         }
         for line in (0..lines).step_by(SIDE).filter(|_| self.apart != 1) {
             for p in (0..pairs).step_by(SIDE) {
                 // SAFETY: the lines have these terms, side by side.
-                tiny |= unsafe { self.turn(line, 2 * p, &mut panel[p..p + SIDE]) };
+                unsafe { self.turn(line, 2 * p, &mut panel[p..p + SIDE], &mut least) };
             }
         }
+        let mut tiny = _mm256_cmplt_epu16_mask(least, _mm256_set1_epi16(LARGEST_TINY)) != 0;
         for (p, to) in panel.iter_mut().enumerate() {
             let first = if p < pairs { lines } else { 0 };
             for (line, pair) in to[..self.n].iter_mut().enumerate().skip(first) {
@@ -140,40 +141,50 @@ impl Lines {
         if tiny { Err(Tiny) } else { Ok(()) }
     }
 
-    /// A pair of [`SIDE`] lines that lie side by side. Whether an element is tiny.
+    /// A pair of [`SIDE`] lines that lie side by side.
     ///
     /// # Safety
     /// The processor has the instruction. There are so many lines, with these two terms.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
-    unsafe fn join<const W: usize>(&self, line: usize, term: usize, to: &mut [Pair; W]) -> bool {
+    unsafe fn join<const W: usize>(
+        &self,
+        line: usize,
+        term: usize,
+        to: &mut [Pair; W],
+        least: &mut __m256i,
+    ) {
         let at = [self.term(line, term), self.term(line, term + 1)];
         // SAFETY: the lines have this term.
         let earlier = _mm256_cvtepu16_epi32(unsafe { _mm_loadu_si128(at[0].cast()) });
         // SAFETY: as above.
         let later = _mm256_cvtepu16_epi32(unsafe { _mm_loadu_si128(at[1].cast()) });
-        store(_mm256_or_si256(_mm256_slli_epi32::<16>(earlier), later), to, line)
+        store(_mm256_or_si256(_mm256_slli_epi32::<16>(earlier), later), to, line, least);
     }
 
     /// Turns [`SIDE`] pairs of as many lines, from a line and a term on, whose terms lie side by
-    /// side. Whether an element is tiny.
+    /// side.
     ///
     /// # Safety
     /// The processor has the instruction. There are so many lines, with these terms.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
-    unsafe fn turn<const W: usize>(&self, line: usize, term: usize, to: &mut [[Pair; W]]) -> bool {
+    unsafe fn turn<const W: usize>(
+        &self,
+        line: usize,
+        term: usize,
+        to: &mut [[Pair; W]],
+        least: &mut __m256i,
+    ) {
         let mut lines = [_mm256_setzero_si256(); SIDE];
         for (i, pairs) in lines.iter_mut().enumerate() {
             // SAFETY: the line has these terms.
             let read = unsafe { _mm256_loadu_si256(self.term(line + i, term).cast()) };
             *pairs = _mm256_rol_epi32::<16>(read);
         }
-        let mut tiny = false;
         for (to, pairs) in to.iter_mut().zip(turned(lines)) {
-            tiny |= store(pairs, to, line);
+            store(pairs, to, line, least);
         }
-        tiny
     }
 
     /// Adds `N` pairs of lines that lie side by side, from a pair on, times those of `x`. Whether
@@ -231,16 +242,16 @@ pub(super) fn add(sum: __m512, x: __m512i, y: __m512i) -> __m512 {
     _mm512_dpbf16_ps(sum, x, y)
 }
 
-/// Puts the pairs of [`SIDE`] lines among those of a panel. Whether an element is tiny.
+/// Puts the pairs of [`SIDE`] lines among those of a panel. Keeps the least size of an element in
+/// each lane, less one: zeros, which are not tiny, are the largest then.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
-fn store<const W: usize>(pairs: __m256i, to: &mut [Pair; W], line: usize) -> bool {
+fn store<const W: usize>(pairs: __m256i, to: &mut [Pair; W], line: usize, least: &mut __m256i) {
     let to = &mut to[line..line + SIDE];
     // SAFETY: the slice has the size of the vector.
     unsafe { _mm256_storeu_si256(to.as_mut_ptr().cast(), pairs) };
     let sizes = _mm256_and_si256(pairs, _mm256_set1_epi16(0x7FFF));
-    let less_one = _mm256_sub_epi16(sizes, _mm256_set1_epi16(1));
-    _mm256_cmplt_epu16_mask(less_one, _mm256_set1_epi16(LARGEST_TINY)) != 0
+    *least = _mm256_min_epu16(*least, _mm256_sub_epi16(sizes, _mm256_set1_epi16(1)));
 }
 
 /// The transposed matrix of eight rows.
