@@ -1,5 +1,5 @@
 //! Positions that are data: elements and slices that are taken from them, and that meet what is
-//! there: they are added, or the largest or smallest stays.
+//! there: they are added or multiplied, or the largest or smallest stays.
 //!
 //! Guarantees: an index outside its axis is an error that names it, found before anything that was
 //! there is written over; the order in which floats are added at one place depends on the index and
@@ -316,12 +316,12 @@ impl Indexed<'_> {
     }
 
     fn products(&self, work: &Add<'_>, base: Option<&[u8]>, to: &mut [u8]) {
-        let (kept, free) = (Order::Kept, Order::Free);
+        let (whole, free) = (Order::Whole, Order::Free);
         match self.ty.dtype {
-            DType::F32 => work.typed(base, to, kept, 1.0, one_by_one(|a: f32, b| a * b)),
-            DType::F64 => work.typed(base, to, kept, 1.0, one_by_one(|a: f64, b| a * b)),
-            DType::Bf16 => work.typed(base, to, kept, bf16::ONE, one_by_one(|a: bf16, b| a * b)),
-            DType::F16 => work.typed(base, to, kept, f16::ONE, one_by_one(|a: f16, b| a * b)),
+            DType::F32 => work.typed(base, to, whole, 1.0, one_by_one(|a: f32, b| a * b)),
+            DType::F64 => work.typed(base, to, whole, 1.0, one_by_one(|a: f64, b| a * b)),
+            DType::Bf16 => work.typed(base, to, whole, bf16::ONE, one_by_one(|a: bf16, b| a * b)),
+            DType::F16 => work.typed(base, to, whole, f16::ONE, one_by_one(|a: f16, b| a * b)),
             DType::I64 => work.typed(base, to, free, 1, one_by_one(i64::wrapping_mul)),
             DType::I32 => work.typed(base, to, free, 1, one_by_one(i32::wrapping_mul)),
             DType::U8 => work.typed(base, to, free, 1, one_by_one(u8::wrapping_mul)),
