@@ -1,7 +1,7 @@
 //! Powers, `x^y`, by a logarithm and an exponential in sums of two floats (Dekker 1971),
-//! with the polynomials of SLEEF (Shibata and Petrogalli 2020).
+//! in the way of SLEEF (Shibata and Petrogalli 2020).
 //!
-//! Guarantees: within 1 unit in the last place over the whole range; a power that is an `f32` is
+//! Guarantees: within 1 unit in the last place over the whole range; a power that is a float is
 //! exact, such as the square of 3. Zeros, infinities, NaN and negative bases are as C's `pow`
 //! (C17, F.10.4.4) has them. It needs a processor that rounds `a * b + c` once.
 

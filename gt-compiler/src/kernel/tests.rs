@@ -134,6 +134,7 @@ const FLOAT: &[Binary] = &[
     Binary::Minimum,
 ];
 const INTEGER: &[Binary] = &[
+    Binary::Fmod,
     Binary::Add,
     Binary::Sub,
     Binary::Mul,

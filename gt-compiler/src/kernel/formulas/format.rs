@@ -14,7 +14,8 @@ pub(in crate::kernel) struct Format {
     pub(super) tiny: f64,
     /// The bits of the root of one half.
     pub(super) root_half: u64,
-    /// `-ln 2` in two steps, of which small multiples of the first are exact.
+    /// `-ln 2` in two steps. Small multiples of the first are exact in `f32`; in `f64` a product and
+    /// a sum have one rounding.
     pub(in crate::kernel) minus_ln_2: [f64; 2],
     /// Where powers of e, and powers of 2, are neither 0 nor infinite.
     pub(in crate::kernel) exp_range: [f64; 2],
@@ -53,8 +54,7 @@ pub(in crate::kernel) struct Format {
     /// `ln 2` and 2/3, each as the sum of two floats.
     pub(in crate::kernel) ln_2_sum: [f64; 2],
     pub(in crate::kernel) two_thirds: [f64; 2],
-    /// Quotients up to here are found by `fmod_reduced`: below half the least number without a
-    /// fraction, which is what rounding by addition takes.
+    /// Quotients up to here are found by `fmod_reduced`: below what rounding by addition takes.
     pub(in crate::kernel) fmod_limit: f64,
 }
 
@@ -79,7 +79,7 @@ impl Format {
         self.one() + ((self.mantissa as u64) << self.mantissa)
     }
 
-    /// Adding it rounds a float below a quarter of it to an integer, which then stands in the low
+    /// Adding it rounds a float below a third of it to an integer, which then stands in the low
     /// bits.
     pub(super) const fn round(&self) -> f64 {
         1.5 * self.whole()

@@ -8,10 +8,10 @@ use super::{
     doubles::Doubles,
     ir::{Class, Function, Inst, Op, Reg, Source},
     isa::{self, Vectors},
-    lanes::{Pair, Value, rounding},
+    lanes::{Pair, TOWARDS_ZERO, Value, predicate, rounding},
 };
 use crate::kernel::{
-    formulas::Formulas as _,
+    formulas::{Compare, Formulas as _},
     powers::Powers as _,
     spec::{Binary, Unary},
 };
@@ -51,11 +51,7 @@ const fn icompare(predicate: u8) -> Op {
     Op::Compare(isa::VPCMPQ, Some(predicate))
 }
 
-const EQUAL: u8 = 0x00;
-const LESS: u8 = 0x11;
-const UNORDERED: u8 = 0x03;
 const NOT_EQUAL: u8 = 0x04;
-const AT_LEAST: u8 = 0x1d;
 const TWO_TO_31: u64 = 0x41e0_0000_0000_0000;
 const TWO_TO_63: u64 = 0x43e0_0000_0000_0000;
 
@@ -160,7 +156,9 @@ impl Function {
             Binary::Eq | Binary::Lt => {
                 let equal = op == Binary::Eq;
                 let op = match float {
-                    true => compare(if equal { EQUAL } else { LESS }),
+                    true => {
+                        compare(predicate(if equal { Compare::Equal } else { Compare::LessThan }))
+                    }
                     false => icompare(u8::from(!equal)),
                 };
                 return Ok(Value::Mask(self.compare_each(op, a, b)));
@@ -252,6 +250,20 @@ impl Function {
         self.select_each(is_some, moved, zero)
     }
 
+    /// The same of integers of 32 bits, in doubles. A quotient that is not whole lies further from
+    /// whole numbers than a double is wrong, and everything else is exact.
+    pub(super) fn int_fmod(&mut self, a: Source, b: Source) -> Source {
+        let [x, y] = [a, b].map(|v| self.widened(DType::I32, DType::F64, v));
+        let quotient = self.two_each(DIV, x, y);
+        let whole = self.one_each(Op::Round { wide: true, how: TOWARDS_ZERO }, quotient);
+        let product = self.two_each(MUL, whole, y);
+        let rest = self.two_each(SUB, x, product);
+        let halves = self.one_each(DOUBLE_TO_INT, rest);
+        let rest = self.make(Op::Join, &halves);
+        let divides = self.nonzero(b);
+        self.select(divides, rest, a)
+    }
+
     /// Casts from or to a dtype of eight bytes.
     pub(super) fn cast_wide(
         &mut self,
@@ -296,9 +308,13 @@ impl Function {
     /// Towards zero, saturating; NaN gives 0.
     fn double_to_long(&mut self, v: Pair) -> Pair {
         let long = self.one_each(DOUBLE_TO_LONG, v);
-        let large = self.compare_each(compare(AT_LEAST), v, [Source::Wide(TWO_TO_63); 2]);
+        let large = self.compare_each(
+            compare(predicate(Compare::GreaterThanOrEqual)),
+            v,
+            [Source::Wide(TWO_TO_63); 2],
+        );
         let long = self.select_each(large, [Source::Wide(i64::MAX as u64); 2], long);
-        let nan = self.compare_each(compare(UNORDERED), v, v);
+        let nan = self.compare_each(compare(predicate(Compare::Unordered)), v, v);
         self.select_each(nan, [Source::Wide(0); 2], long)
     }
 
@@ -312,9 +328,13 @@ impl Function {
         let halves = self.one_each(op, v);
         let mut out = self.make(Op::Join, &halves);
         if from == DType::F64 && !to.is_float() {
-            let large = self.compare_each(compare(AT_LEAST), v, [Source::Wide(TWO_TO_31); 2]);
+            let large = self.compare_each(
+                compare(predicate(Compare::GreaterThanOrEqual)),
+                v,
+                [Source::Wide(TWO_TO_31); 2],
+            );
             out = self.select(large, Source::Const(i32::MAX as u32), out);
-            let nan = self.compare_each(compare(UNORDERED), v, v);
+            let nan = self.compare_each(compare(predicate(Compare::Unordered)), v, v);
             out = self.select(nan, Source::Const(0), out);
             if to == DType::U8 {
                 return Ok(Value::Lanes(self.clamp_byte(out)));

@@ -146,9 +146,9 @@ impl Function {
             Binary::RightShift => self.two(RIGHT_SHIFT, a, b),
             Binary::Eq => return Ok(Value::Mask(self.compared(icompare(0), a, b))),
             Binary::Lt => return Ok(Value::Mask(self.compared(icompare(1), a, b))),
+            Binary::Fmod => self.int_fmod(a, b),
             Binary::Div
             | Binary::Pow
-            | Binary::Fmod
             | Binary::LogicalAnd
             | Binary::LogicalOr
             | Binary::LogicalXor => {
