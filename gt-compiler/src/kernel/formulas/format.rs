@@ -14,8 +14,8 @@ pub(in crate::kernel) struct Format {
     pub(super) tiny: f64,
     /// The bits of the root of one half.
     pub(super) root_half: u64,
-    /// `-ln 2` in two steps. Small multiples of the first are exact in `f32`; in `f64` a product and
-    /// a sum have one rounding.
+    /// `-ln 2` in two steps. Small multiples of the first are exact in `f32`; in `f64` a product
+    /// and a sum have one rounding.
     pub(in crate::kernel) minus_ln_2: [f64; 2],
     /// Where powers of e, and powers of 2, are neither 0 nor infinite.
     pub(in crate::kernel) exp_range: [f64; 2],
