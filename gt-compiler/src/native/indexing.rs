@@ -296,7 +296,7 @@ impl Indexed<'_> {
             Meet::Add | Meet::Replace => self.sums(&work, base, to),
             Meet::Max => extrema::largest(&work, self.ty.dtype, base, to),
             Meet::Min => extrema::smallest(&work, self.ty.dtype, base, to),
-            Meet::Multiply => self.products(&work, base, to),
+            Meet::Multiply => self.products(&work, base, to)?,
         }
         Ok(())
     }
@@ -315,18 +315,23 @@ impl Indexed<'_> {
         }
     }
 
-    fn products(&self, work: &Add<'_>, base: Option<&[u8]>, to: &mut [u8]) {
-        let (whole, free) = (Order::Whole, Order::Free);
+    /// Of integers, whose products have the same bits in any order.
+    fn products(
+        &self,
+        work: &Add<'_>,
+        base: Option<&[u8]>,
+        to: &mut [u8],
+    ) -> Result<(), EngineError> {
+        let free = Order::Free;
         match self.ty.dtype {
-            DType::F32 => work.typed(base, to, whole, 1.0, one_by_one(|a: f32, b| a * b)),
-            DType::F64 => work.typed(base, to, whole, 1.0, one_by_one(|a: f64, b| a * b)),
-            DType::Bf16 => work.typed(base, to, whole, bf16::ONE, one_by_one(|a: bf16, b| a * b)),
-            DType::F16 => work.typed(base, to, whole, f16::ONE, one_by_one(|a: f16, b| a * b)),
             DType::I64 => work.typed(base, to, free, 1, one_by_one(i64::wrapping_mul)),
             DType::I32 => work.typed(base, to, free, 1, one_by_one(i32::wrapping_mul)),
             DType::U8 => work.typed(base, to, free, 1, one_by_one(u8::wrapping_mul)),
-            DType::Bool => work.typed(base, to, free, 1, one_by_one(|a: u8, b| a & b)),
+            dtype @ (DType::F32 | DType::F64 | DType::Bf16 | DType::F16 | DType::Bool) => {
+                return Err(EngineError::Codegen(format!("{} of {dtype}", self.step.op)));
+            }
         }
+        Ok(())
     }
 }
 

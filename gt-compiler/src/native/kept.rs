@@ -17,11 +17,11 @@ pub(super) fn is_kept(op: &Op, ins: &[OperandType]) -> bool {
     match op {
         Op::Scan(scan) => scan.work() >= LONG,
         Op::Flip(_) | Op::CumMax(_) | Op::CumMin(_) => true,
-        Op::Scatter(_)
-        | Op::IndexCopy(_)
-        | Op::ScatterMax(_)
-        | Op::ScatterMin(_)
-        | Op::ScatterMul(_) => is_put_plainly(ins),
+        Op::Scatter(_) | Op::IndexCopy(_) | Op::ScatterMax(_) | Op::ScatterMin(_) => {
+            is_put_plainly(ins)
+        }
+        // The order of multiplying floats decides about bits, and devices have that of the expansion.
+        Op::ScatterMul(_) => is_put_plainly(ins) && !is_float(ins),
         _ => is_product(op, ins),
     }
 }
@@ -32,6 +32,10 @@ pub(crate) fn is_product(op: &Op, ins: &[OperandType]) -> bool {
     let wide = |dtype| matches!(dtype, DType::F32 | DType::F64 | DType::I64);
     matches!(op, Op::Prod(_) | Op::CumProd(_))
         && matches!(ins, [OperandType::Tensor(x)] if wide(x.dtype))
+}
+
+fn is_float(ins: &[OperandType]) -> bool {
+    matches!(ins, [OperandType::Tensor(x), ..] if x.dtype.is_float())
 }
 
 /// Whether values are put into values of their dtype, by positions as routines have them. (`bool`

@@ -316,16 +316,6 @@ fn ones(dtype: DType) -> HostTensor {
     }
 }
 
-/// A product is 0 from its first 0 on, however many factors follow: a part of them would overflow.
-#[test]
-fn products_at_one_place_do_not_overflow_in_parts() {
-    let mut engine = native(2);
-    let n = 1 << 16;
-    let (base, index, x) = (vector(vec![0_f32]), vector(vec![0_i64; n]), vector(vec![2_f32; n]));
-    let operands = [&base, &index, &x].map(Operand::Tensor);
-    assert_eq!(call(&mut engine, "scatter_mul[0]", &operands).to_f64(), [0.0]);
-}
-
 /// Running sums are those of a loop in `f64`, however the axis is cut, along any axis.
 #[test]
 fn running_sums_do_not_drift() {

@@ -1,8 +1,7 @@
 //! Elements and slices added, or otherwise combined, at positions that are data.
 //!
 //! Guarantees: floats that are added at one place are added in the order of the index, or in that
-//! order within parts of it that are added up after each other; those that are multiplied in the
-//! order of the index; integers in any order, which changes no bit of them. Below, "add" stands for
+//! order within parts of it that are added up after each other; integers in any order, which changes no bit of them. Below, "add" stands for
 //! each of these. Threads share what cannot meet: the slices of an outer dimension,
 //! columns, or rows of the result. Each thread that has rows reads all positions. What many
 //! positions add to few places has a table for each part of the index, and the tables are added in
@@ -33,10 +32,7 @@ const BUCKETS: usize = 1 << 10;
 /// Whether the order of additions matters to the bits of their result.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Order {
-    /// Of parts and within them.
     Kept,
-    /// From the first to the last. A part of a product may overflow where the whole does not.
-    Whole,
     Free,
 }
 
@@ -98,7 +94,6 @@ impl Add<'_> {
         let n_tables = match order {
             // As many for each of two, four and so on threads.
             Order::Kept => PARTS.min(added / GRAIN).min(most).checked_ilog2().map_or(0, |n| 1 << n),
-            Order::Whole => 0,
             Order::Free => self.of.context.threads.count().min(added / GRAIN),
         };
         (cut.outer == 1 && n_tables > 1 && n_tables <= most).then_some(n_tables)

@@ -161,8 +161,7 @@ impl Emit for Sharder<'_> {
         let mesh = mesh.unwrap_or_else(|| self.mesh_of(inputs));
         let factors = factors(&op, &types, &ty);
         // Engines multiply in an order of their own, which gives other bits than the expansion.
-        let multiplies = is_product(&op, &types) || matches!(op, Op::ScatterMul(_));
-        let keeps_bits = self.scopes.pinned() && multiplies;
+        let keeps_bits = self.scopes.pinned() && is_product(&op, &types);
         let allows =
             |factors: &Factors| planned || keeps_bits || self.allows(factors, inputs, &mesh);
         if let Meaning::Derived(expansion) = op.spec().meaning
