@@ -1,10 +1,10 @@
 //! The derived ops that a program keeps, because it does better than what they stand for.
 //!
 //! A long loop is a job (`loops`); a shorter one is unrolled, since its rounds then share kernels
-//! and what they have in common. Values that are put at positions, and the extrema and products of
-//! those that meet there, are a routine, which writes where the base lies. Running products and
-//! extrema are routines of one pass over memory. A product over axes is a reduction. A flip is a
-//! view, which kernels read against the direction of memory.
+//! and what they have in common. Values that are put at positions, the extrema of those that meet
+//! there, and products of integers are a routine, which writes where the base lies. Running
+//! products and extrema are routines of one pass over memory. A product over axes is a reduction. A
+//! flip is a view, which kernels read against the direction of memory.
 
 use gt_ir::{DType, Op, OperandType};
 
@@ -20,7 +20,7 @@ pub(super) fn is_kept(op: &Op, ins: &[OperandType]) -> bool {
         Op::Scatter(_) | Op::IndexCopy(_) | Op::ScatterMax(_) | Op::ScatterMin(_) => {
             is_put_plainly(ins)
         }
-        // The order of multiplying floats decides about bits, and devices have that of the expansion.
+        // The order of multiplying floats decides about bits. Devices have that of the expansion.
         Op::ScatterMul(_) => is_put_plainly(ins) && !is_float(ins),
         _ => is_product(op, ins),
     }

@@ -1,12 +1,12 @@
 //! Elements and slices added, or otherwise combined, at positions that are data.
 //!
 //! Guarantees: floats that are added at one place are added in the order of the index, or in that
-//! order within parts of it that are added up after each other; integers in any order, which changes no bit of them. Below, "add" stands for
-//! each of these. Threads share what cannot meet: the slices of an outer dimension,
-//! columns, or rows of the result. Each thread that has rows reads all positions. What many
-//! positions add to few places has a table for each part of the index, and the tables are added in
-//! their order. The number of parts depends on the sizes alone for floats, and on the threads for
-//! integers. Does not check positions.
+//! order within parts of it that are added up after each other; integers in any order, which
+//! changes no bit of them. Below, "add" stands for other operations, too. Threads share what cannot
+//! meet: the slices of an outer dimension, columns, or rows of the result. Each thread that has
+//! rows reads all positions. What many positions add to few places has a table for each part of the
+//! index, and the tables are added in their order. The number of parts depends on the sizes alone
+//! for floats, and on the threads for integers. Does not check positions.
 #![expect(unsafe_code, reason = "hands disjoint parts of a result to several threads")]
 
 use std::ops::Range;
