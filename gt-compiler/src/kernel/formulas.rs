@@ -11,7 +11,7 @@ mod format;
 
 pub(super) use format::{F32, F64, Format};
 
-use super::spec::Unary;
+use super::{host, spec::Unary};
 
 /// How floats are compared; all but `Unordered` are false of NaN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,10 +65,14 @@ pub(super) trait Formulas {
     fn as_int(&mut self, v: Self::V) -> Self::V;
     /// The same bits as floats.
     fn as_float(&mut self, v: Self::V) -> Self::V;
-    /// [`Formulas::trig_reduced`], and the host's function of larger arguments.
-    fn trig(&mut self, which: Trig, x: Self::V) -> Self::V;
-    /// [`Formulas::fmod_reduced`], and the host's function of larger quotients.
-    fn fmod(&mut self, x: Self::V, y: Self::V) -> Self::V;
+    /// `fast` where the size of `of` is at most `limit`, else what the host's function gives.
+    fn unless<const N: usize>(
+        &mut self,
+        of: Self::V,
+        limit: f64,
+        fast: Self::V,
+        host: (host::Function, [Self::V; N]),
+    ) -> Self::V;
 
     fn f32(&mut self, v: f32) -> Self::V {
         self.float(f64::from(v))
@@ -314,6 +318,13 @@ pub(super) trait Formulas {
         self.select(is_far, far, near)
     }
 
+    /// What division towards 0 leaves.
+    fn fmod(&mut self, x: Self::V, y: Self::V) -> Self::V {
+        let (quotient, fast) = self.fmod_reduced(x, y);
+        let function = Self::FORMAT.host_fmod;
+        self.unless(quotient, Self::FORMAT.fmod_limit, fast, (function, [x, y]))
+    }
+
     /// The quotient, and what division towards 0 leaves where the quotient is at most `fmod_limit`:
     /// x less the nearest multiple of y, which a product rounded once gives exactly, and y more
     /// where that is on the other side of 0. Needs `fma` to round once.
@@ -338,6 +349,13 @@ pub(super) trait Formulas {
         let infinity = self.float(f64::INFINITY);
         let endless = self.fcmp(Compare::Equal, size, infinity);
         (quotient, self.select(endless, x, left))
+    }
+
+    fn trig(&mut self, which: Trig, x: Self::V) -> Self::V {
+        let fast = self.trig_reduced(which, x);
+        let [sin, cos] = Self::FORMAT.host_trig;
+        let function = if which == Trig::Sin { sin } else { cos };
+        self.unless(x, Self::FORMAT.trig_limit, fast, (function, [x]))
     }
 
     /// Sine or cosine of arguments up to `trig_limit`.

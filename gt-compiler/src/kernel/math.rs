@@ -13,7 +13,7 @@ use cranelift_codegen::ir::{
 use gt_ir::DType;
 
 use super::{
-    formulas::{Compare, F32, F64, Format, Formulas, Trig},
+    formulas::{Compare, F32, F64, Format, Formulas},
     host,
     lanes::{Lanes, scalar_type},
     powers::Powers as _,
@@ -23,9 +23,9 @@ use super::{
 /// Lanes of 64 bits, for the formulas of `f64`.
 struct Doubles<'l, 'a, 'f>(&'l mut Lanes<'a, 'f>);
 
-/// What [`Formulas`] need that does not depend on the format.
+/// What [`Formulas`] need that is the same in each format.
 macro_rules! arithmetic {
-    () => {
+    ($dtype:expr) => {
         type V = Value;
         type M = Value;
 
@@ -79,6 +79,19 @@ macro_rules! arithmetic {
         fn select(&mut self, m: Value, a: Value, b: Value) -> Value {
             self.emitter().choose(m, a, b)
         }
+        fn unless<const N: usize>(
+            &mut self,
+            of: Value,
+            limit: f64,
+            fast: Value,
+            (function, args): (host::Function, [Value; N]),
+        ) -> Value {
+            if !self.emitter().target.fma {
+                return self.emitter().call($dtype, function, args);
+            }
+            let limit = self.float(limit);
+            self.emitter().fast_unless(of, limit, fast, |l| l.call($dtype, function, args))
+        }
     };
 }
 
@@ -95,7 +108,7 @@ fn condition(how: Compare) -> FloatCC {
 impl<'a, 'f> Formulas for Lanes<'a, 'f> {
     const FORMAT: &'static Format = &F32;
 
-    arithmetic!();
+    arithmetic!(DType::F32);
 
     fn float(&mut self, v: f64) -> Value {
         let c = self.b.ins().f32const(v as f32);
@@ -112,28 +125,12 @@ impl<'a, 'f> Formulas for Lanes<'a, 'f> {
         let ty = self.reg(DType::F32);
         self.bits(ty, v)
     }
-    fn trig(&mut self, which: Trig, x: Value) -> Value {
-        let function = match which {
-            Trig::Sin => host::Function::SinF32,
-            Trig::Cos => host::Function::CosF32,
-        };
-        if !self.target.fma {
-            return self.call(DType::F32, function, [x]);
-        }
-        let (fast, limit) = (self.trig_reduced(which, x), self.float(F32.trig_limit));
-        self.unless(x, limit, fast, |lanes| lanes.call(DType::F32, function, [x]))
-    }
-    fn fmod(&mut self, x: Value, y: Value) -> Value {
-        let ((quotient, fast), limit) = (self.fmod_reduced(x, y), self.float(F32.fmod_limit));
-        let function = host::Function::FmodF32;
-        self.unless(quotient, limit, fast, |lanes| lanes.call(DType::F32, function, [x, y]))
-    }
 }
 
 impl Formulas for Doubles<'_, '_, '_> {
     const FORMAT: &'static Format = &F64;
 
-    arithmetic!();
+    arithmetic!(DType::F64);
 
     fn float(&mut self, v: f64) -> Value {
         let c = self.0.b.ins().f64const(v);
@@ -149,19 +146,6 @@ impl Formulas for Doubles<'_, '_, '_> {
     fn as_float(&mut self, v: Value) -> Value {
         let ty = self.0.reg(DType::F64);
         self.0.bits(ty, v)
-    }
-    fn trig(&mut self, which: Trig, x: Value) -> Value {
-        let function = match which {
-            Trig::Sin => host::Function::Sin,
-            Trig::Cos => host::Function::Cos,
-        };
-        let (fast, limit) = (self.trig_reduced(which, x), self.float(F64.trig_limit));
-        self.0.unless(x, limit, fast, |lanes| lanes.call(DType::F64, function, [x]))
-    }
-    fn fmod(&mut self, x: Value, y: Value) -> Value {
-        let ((quotient, fast), limit) = (self.fmod_reduced(x, y), self.float(F64.fmod_limit));
-        let function = host::Function::FmodF64;
-        self.0.unless(quotient, limit, fast, |lanes| lanes.call(DType::F64, function, [x, y]))
     }
 }
 
@@ -302,7 +286,7 @@ impl<'a, 'f> Lanes<'a, 'f> {
 
     /// `fast` where `size` is at most `limit`, else what `slow` computes, which runs only where
     /// there is one that is not.
-    fn unless(
+    fn fast_unless(
         &mut self,
         size: Value,
         limit: Value,

@@ -4,6 +4,8 @@
 //! and cosine, which are fdlibm's. A constant of `f32` is widened here and exact again where it is
 //! used.
 
+use crate::kernel::host;
+
 /// A format of floats: its bits, and the constants of the functions.
 pub(in crate::kernel) struct Format {
     /// The bits of a float.
@@ -41,7 +43,7 @@ pub(in crate::kernel) struct Format {
     pub(super) erf_limit: f64,
     /// Arguments of sine and cosine up to here keep their precision in the three-step reduction by
     /// multiples of pi/2.
-    pub(in crate::kernel) trig_limit: f64,
+    pub(super) trig_limit: f64,
     /// `-pi/2` in three steps, none of which is positive: no multiple changes the sign of a zero.
     pub(super) minus_half_pi: [f64; 3],
     /// `(sin(r) - r) / r^3` and `cos(r)` in powers of `r^2`, for `r` within pi/4.
@@ -55,7 +57,10 @@ pub(in crate::kernel) struct Format {
     pub(in crate::kernel) ln_2_sum: [f64; 2],
     pub(in crate::kernel) two_thirds: [f64; 2],
     /// Quotients up to here are found by `fmod_reduced`: below what rounding by addition takes.
-    pub(in crate::kernel) fmod_limit: f64,
+    pub(super) fmod_limit: f64,
+    /// The host's sine, cosine and remainder, for what is larger.
+    pub(super) host_trig: [host::Function; 2],
+    pub(super) host_fmod: host::Function,
 }
 
 impl Format {
@@ -166,6 +171,8 @@ pub(in crate::kernel) static F32: Format = Format {
     ln_2_sum: wide([std::f32::consts::LN_2, -1.904_654_3e-9]),
     two_thirds: wide([0.666_666_6, 3.691_838_6e-9]),
     fmod_limit: 4_000_000.0,
+    host_trig: [host::Function::SinF32, host::Function::CosF32],
+    host_fmod: host::Function::FmodF32,
 };
 
 /// `(e^r - 1 - r) / r^2` in `f64`.
@@ -305,4 +312,6 @@ pub(in crate::kernel) static F64: Format = Format {
     ln_2_sum: [std::f64::consts::LN_2, 2.319_046_813_846_299_6e-17],
     two_thirds: [0.666_666_666_666_666_6, 3.700_743_415_417_188e-17],
     fmod_limit: 2e15,
+    host_trig: [host::Function::Sin, host::Function::Cos],
+    host_fmod: host::Function::FmodF64,
 };

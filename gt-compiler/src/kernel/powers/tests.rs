@@ -4,7 +4,10 @@
 use gt_ir::testing::Source;
 
 use super::*;
-use crate::kernel::formulas::{F32, F64, Format, Trig};
+use crate::kernel::{
+    formulas::{F32, F64, Format},
+    host,
+};
 
 /// A lane of each format; registers hold bits.
 macro_rules! lane {
@@ -85,11 +88,14 @@ macro_rules! lane {
             fn as_float(&mut self, v: $bits) -> $bits {
                 v
             }
-            fn trig(&mut self, which: Trig, x: $bits) -> $bits {
-                self.trig_reduced(which, x)
-            }
-            fn fmod(&mut self, x: $bits, y: $bits) -> $bits {
-                self.fmod_reduced(x, y).1
+            fn unless<const N: usize>(
+                &mut self,
+                _: $bits,
+                _: f64,
+                fast: $bits,
+                _: (host::Function, [$bits; N]),
+            ) -> $bits {
+                fast
             }
         }
     };

@@ -6,7 +6,7 @@ use super::{
     lanes::{FIRST_WHERE_SECOND, NOT_AT_MOST, call, predicate},
 };
 use crate::kernel::{
-    formulas::{Compare, F64, Format, Formulas, Trig},
+    formulas::{Compare, F64, Format, Formulas},
     host,
 };
 
@@ -40,19 +40,6 @@ impl Doubles<'_> {
         let chosen = self.0.long_binary(range, a, b);
         let unordered = self.fcmp(Compare::Unordered, a, b);
         self.0.long_select(unordered, Source::Wide(u64::MAX), chosen)
-    }
-
-    /// `fast` where the size of `of` is at most the limit, else what the host's function gives.
-    fn unless(
-        &mut self,
-        of: Source,
-        limit: f64,
-        (function, args): (host::Function, &[Source]),
-        fast: Source,
-    ) -> Source {
-        let (size, limit) = (self.fabs(of), self.float(limit));
-        let unusual = self.compared(isa::VCMPPD, NOT_AT_MOST, size, limit);
-        self.0.host_where(unusual, call(function, true), args, fast)
     }
 }
 
@@ -123,18 +110,16 @@ impl Formulas for Doubles<'_> {
     fn as_float(&mut self, v: Source) -> Source {
         v
     }
-    fn trig(&mut self, which: Trig, x: Source) -> Source {
-        let function = match which {
-            Trig::Sin => host::Function::Sin,
-            Trig::Cos => host::Function::Cos,
-        };
-        let (x, fast) = (self.0.held(x), self.trig_reduced(which, x));
-        self.unless(x, F64.trig_limit, (function, &[x]), fast)
-    }
-    fn fmod(&mut self, x: Source, y: Source) -> Source {
-        let (x, y) = (self.0.held(x), self.0.held(y));
-        let (quotient, fast) = self.fmod_reduced(x, y);
-        self.unless(quotient, F64.fmod_limit, (host::Function::FmodF64, &[x, y]), fast)
+    fn unless<const N: usize>(
+        &mut self,
+        of: Source,
+        limit: f64,
+        fast: Source,
+        (function, args): (host::Function, [Source; N]),
+    ) -> Source {
+        let (size, limit) = (self.fabs(of), self.float(limit));
+        let unusual = self.compared(isa::VCMPPD, NOT_AT_MOST, size, limit);
+        self.0.host_where(unusual, call(function, true), &args, fast)
     }
 
     // Whole steps in one instruction; some of them need AVX-512.

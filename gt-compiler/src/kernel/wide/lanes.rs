@@ -13,7 +13,7 @@ use super::{
     isa::{self, Vectors},
 };
 use crate::kernel::{
-    formulas::{Compare, F32, Format, Formulas, Trig},
+    formulas::{Compare, F32, Format, Formulas},
     host,
     spec::Unary,
 };
@@ -272,22 +272,16 @@ impl Formulas for Function {
     fn as_float(&mut self, v: Source) -> Source {
         v
     }
-    fn trig(&mut self, which: Trig, x: Source) -> Source {
-        let function = match which {
-            Trig::Sin => host::Function::SinF32,
-            Trig::Cos => host::Function::CosF32,
-        };
-        let (x, fast) = (self.held(x), self.trig_reduced(which, x));
-        let (size, limit) = (self.fabs(x), self.float(F32.trig_limit));
+    fn unless<const N: usize>(
+        &mut self,
+        of: Source,
+        limit: f64,
+        fast: Source,
+        (function, args): (host::Function, [Source; N]),
+    ) -> Source {
+        let (size, limit) = (self.fabs(of), self.float(limit));
         let unusual = self.compared(compare(NOT_AT_MOST), size, limit);
-        self.host_where(unusual, call(function, false), &[x], fast)
-    }
-    fn fmod(&mut self, x: Source, y: Source) -> Source {
-        let (x, y) = (self.held(x), self.held(y));
-        let (quotient, fast) = self.fmod_reduced(x, y);
-        let (size, limit) = (self.fabs(quotient), self.float(F32.fmod_limit));
-        let unusual = self.compared(compare(NOT_AT_MOST), size, limit);
-        self.host_where(unusual, call(host::Function::FmodF32, false), &[x, y], fast)
+        self.host_where(unusual, call(function, false), &args, fast)
     }
 
     // Whole steps in one instruction; some of them need AVX-512.
