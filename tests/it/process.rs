@@ -276,9 +276,15 @@ impl Process {
 }
 
 impl Drop for Process {
+    /// Ends the program. If the test fails, the output of each of its programs may say why.
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+        if std::thread::panicking() {
+            let lines = self.lines.try_iter().map(|(_, line)| line + "\n");
+            let rest: String = lines.collect();
+            println!("{} said:\n{}{}{rest}", self.name, self.stdout, self.stderr);
+        }
     }
 }
 
