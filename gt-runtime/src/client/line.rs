@@ -205,8 +205,8 @@ impl Line {
         Waiting(self)
     }
 
-    /// How many threads of the program wait. A thread that has just left the sockets counts each one
-    /// that did not get them.
+    /// How many threads of the program wait. A thread that has just left the sockets counts each
+    /// one that did not get them.
     fn n_waiting(&self) -> usize {
         fence(Ordering::SeqCst);
         self.n_waiting.load(Ordering::SeqCst)
