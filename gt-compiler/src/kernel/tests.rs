@@ -558,23 +558,26 @@ fn plain(case: &Case) -> Nest {
 #[test]
 fn what_streams_goes_past_the_caches() {
     let access = |stride| Access { offset: 0, strides: once(stride).collect() };
-    let node = Node { expr: Expr::Load { buffer: 0, access: access(1) }, dtype: DType::F32 };
     let store = Store { buffer: 1, access: access(1), value: ExprId(0), fold: None };
-    let copy = |streams: &[u16]| KernelSpec {
+    let copy = |dtype, streams: &[u16]| KernelSpec {
         loops: once(Loop::parallel(1 << 20)).collect(),
-        buffers: vec![DType::F32; 2],
-        nodes: vec![node.clone()],
+        buffers: vec![dtype; 2],
+        nodes: vec![Node { expr: Expr::Load { buffer: 0, access: access(1) }, dtype }],
         stores: vec![store.clone()],
         streams: streams.iter().copied().collect(),
         ..KernelSpec::default()
     };
-    for vectors in [Vectors::Ymm, Vectors::Zmm] {
+    // A block past the caches, the same through them, where lines do not fit, and a masked rest of
+    // each. Two vectors of two bytes are one line.
+    let stores = [(DType::F32, 4, 4 + 2), (DType::Bf16, 2, 2 + 2), (DType::F16, 2, 4 + 2)];
+    let vectors = [Vectors::Ymm, Vectors::Zmm];
+    for ((dtype, past, through), vectors) in stores.iter().flat_map(|of| vectors.map(|v| (of, v))) {
         let listing = |spec| wide::generate(&Nest::new(spec), vectors).unwrap().listing();
-        assert!(!listing(copy(&[])).contains("stream"));
-        let streaming = listing(copy(&[1]));
+        assert!(!listing(copy(*dtype, &[])).contains("stream"));
+        let streaming = listing(copy(*dtype, &[1]));
         let count = |what: &str| streaming.matches(what).count();
-        // A block through the caches, where lines do not fit, and a masked rest of each.
-        assert_eq!((count("    stream "), count("    store("), count("    fence")), (4, 6, 1));
+        let counts = [count("    stream "), count("    store("), count("    fence")];
+        assert_eq!(counts, [*past, *through, 1], "{dtype}");
     }
 }
 

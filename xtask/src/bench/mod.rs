@@ -34,7 +34,7 @@ pub(crate) struct BenchArgs {
     /// With --ops, these sizes only: 64, 512, 4096
     #[arg(long, value_delimiter = ',', requires = "ops")]
     sizes: Vec<usize>,
-    /// With --ops, these dtypes only: f32, bf16, i64, f64
+    /// With --ops, these dtypes only: f32, bf16, i64, f64, f16
     #[arg(long, value_delimiter = ',', requires = "ops")]
     dtypes: Vec<String>,
     /// With --ops, forget earlier results

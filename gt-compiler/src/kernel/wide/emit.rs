@@ -178,8 +178,8 @@ fn unroll(nest: &Nest, vectors: Vectors) -> usize {
         return (nest.extent(vector) / lanes).clamp(1, 2 * most);
     }
     match n_vectors {
-        2.. if most == 1 && nest.by_words() => 2,
-        2..4 if nest.by_words() => 2,
+        2.. if most == 1 && nest.stores_pairs() => 2,
+        2..4 if nest.stores_pairs() => 2,
         0..4 => 1,
         4..8 => most.min(2),
         _ => most,
@@ -584,6 +584,11 @@ impl Emitter<'_> {
             let value = self.operand(store.value, u);
             match store.fold {
                 Some(op) => self.accumulate(op, i, store, value, u, part)?,
+                None if self.fills_line(i, (part, u)) => {
+                    if u % 2 == 1 {
+                        self.stream_line(i, u)?;
+                    }
+                }
                 None => self.store(i, store, value, u, part)?,
             }
         }

@@ -262,6 +262,7 @@ impl Encoder<'_> {
             Op::Narrow(op) => self.narrow(inst, op),
             Op::Extend => self.extend(inst),
             Op::Join => self.join(inst),
+            Op::JoinFloat16 => self.join_float16(inst),
             Op::Exchange(distance) => self.exchange(inst, distance),
             Op::Splat { wide } => self.splat(inst, wide),
             Op::SplatGeneral { wide } => self.splat_general(inst, wide),

@@ -1,4 +1,4 @@
-//! Elements of two bytes, two vectors at a time.
+//! `bf16`, two vectors at a time.
 //!
 //! A word of memory has two of them. The first vector of a pair has the elements in the lower
 //! halves of a vector of words, the second those in the upper halves, so a pair is loaded and
@@ -29,7 +29,7 @@ impl Nest {
     /// Whether vectors of a block share words of memory.
     pub(in super::super) fn by_words(&self) -> bool {
         let (Some(vector), spec) = (self.vector, &self.spec) else { return false };
-        let is_half = |buffer: u16| spec.buffers[usize::from(buffer)].size() == 2;
+        let is_half = |buffer: u16| spec.buffers[usize::from(buffer)] == DType::Bf16;
         let fits = |expr: &Expr| match expr {
             Expr::Load { buffer, access } => match self.stride(access, vector) {
                 0 => true,
@@ -64,16 +64,17 @@ impl Emitter<'_> {
         (part, u): (Part, usize),
     ) -> Result<Option<Value>, Unsupported> {
         let nest = self.nest;
-        let Expr::Load { buffer, access } = &nest.spec.nodes[id].expr else { return Ok(None) };
-        let dtype = nest.spec.buffers[usize::from(*buffer)];
-        if !self.shares_words(part, u) || self.lane_stride(access, dtype, part) == 0 {
+        let Expr::Load { access, .. } = &nest.spec.nodes[id].expr else { return Ok(None) };
+        if !self.shares_words(part, u) || self.lane_stride(access, DType::Bf16, part) == 0 {
             return Ok(None);
         }
         if u.is_multiple_of(2) {
             let mem = self.mem(place, self.to_vector(u, BESIDE))?;
             self.words[id] = self.loading(Op::Load(Width::Word), mem, None);
         }
-        Ok(Some(Value::Lanes(self.f.half_of_words(dtype, self.words[id], u % 2 == 1))))
+        let words = self.words[id];
+        let half = if u % 2 == 1 { self.f.and(words, UPPER) } else { self.f.shl(words, 16) };
+        Ok(Some(Value::Lanes(half)))
     }
 
     /// Stores both vectors of the pair that ends with vector `u`.
@@ -85,7 +86,7 @@ impl Emitter<'_> {
                 Some(words) => words,
                 None => {
                     let [lower, upper] = [u - 1, u].map(|u| self.operand(store.value, u));
-                    self.f.words_of_halves(nest.spec.node(store.value).dtype, lower, upper)?
+                    self.f.words_of_halves(lower, upper)?
                 }
             };
             let words = Source::Reg(self.f.register(words));
@@ -95,48 +96,22 @@ impl Emitter<'_> {
         Ok(())
     }
 
-    /// The words of a `bf16` that is stored as it was loaded. An `f16` that is no number becomes
-    /// another one on its way through `f32`.
+    /// The words of an element that is stored as it was loaded.
     fn moved(&self, value: ExprId) -> Option<Source> {
         let node = self.nest.spec.node(value);
         let Expr::Load { access, .. } = &node.expr else { return None };
         let is_along = self.nest.vector.is_some_and(|v| self.nest.stride(access, v) != 0);
-        (is_along && node.dtype == DType::Bf16).then(|| self.words[value.0 as usize])
+        is_along.then(|| self.words[value.0 as usize])
     }
 }
 
 impl Function {
-    /// The elements in the upper or lower halves of words.
-    fn half_of_words(&mut self, dtype: DType, words: Source, upper: bool) -> Source {
-        match (dtype, upper) {
-            (DType::Bf16, true) => self.and(words, UPPER),
-            (DType::Bf16, false) => self.shl(words, 16),
-            (_, upper) => {
-                let bits = if upper {
-                    self.shr(words, 16)
-                } else {
-                    self.and(words, Source::Const(0xffff))
-                };
-                self.half_to_float(bits)
-            }
-        }
-    }
-
     /// The words that have these elements in their halves.
-    fn words_of_halves(
-        &mut self,
-        dtype: DType,
-        lower: Value,
-        upper: Value,
-    ) -> Result<Source, Unsupported> {
-        let lower = self.stored(dtype, lower)?;
-        if let (DType::Bf16, Value::Lanes(upper)) = (dtype, upper) {
-            let upper = self.uncleared(upper);
-            return Ok(self.upper_or(upper, lower));
-        }
-        let upper = self.stored(dtype, upper)?;
-        let upper = self.shl(upper, 16);
-        Ok(self.or(lower, upper))
+    fn words_of_halves(&mut self, lower: Value, upper: Value) -> Result<Source, Unsupported> {
+        let lower = self.stored(DType::Bf16, lower)?;
+        let Value::Lanes(upper) = upper else { return Err(Unsupported("a store of this dtype")) };
+        let upper = self.unrounded(upper);
+        Ok(self.upper_or(upper, lower))
     }
 
     /// The upper halves of the first, and the lower halves of the second, whose upper ones are 0.

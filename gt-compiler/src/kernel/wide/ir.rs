@@ -55,6 +55,8 @@ pub(super) struct Mem {
 pub(super) enum Width {
     Byte,
     Half,
+    /// An `f16`, which is an `f32` in a lane.
+    Float16,
     Word,
     Double,
 }
@@ -138,6 +140,8 @@ pub(super) enum Op {
     Narrow(Packed),
     /// The lower half of `a`, then that of `b`.
     Join,
+    /// The `f16` of `a`, then those of `b`.
+    JoinFloat16,
     /// The lower lanes of 32 bits as integers of 64.
     Extend,
     /// Each lane of 32 bits exchanged with the one so many lanes away: a power of two.
@@ -235,8 +239,8 @@ pub(super) struct Function {
     pub(super) classes: Vec<Class>,
     /// Ranges of instructions that repeat, inner ones first.
     pub(super) loops: Vec<(usize, usize)>,
-    /// In order: registers of `bf16`, and the same with anything in the lower half.
-    pub(super) uncleared: Vec<(Reg, Source)>,
+    /// In order: registers of `bf16` and `f16`, and the floats that were rounded to them.
+    pub(super) unrounded: Vec<(Reg, Source)>,
     /// Instructions that make constants, to stand before the others.
     constants: Vec<Inst>,
     n_labels: u32,
@@ -251,7 +255,7 @@ impl Function {
             insts: Vec::new(),
             classes: Vec::new(),
             loops: Vec::new(),
-            uncleared: Vec::new(),
+            unrounded: Vec::new(),
             constants: Vec::new(),
             n_labels: 0,
             reserved: 0,

@@ -12,11 +12,12 @@ use super::{
 use crate::kernel::spec::{Access, Binary, Expr, Store};
 
 fn width(dtype: DType) -> Width {
-    match dtype.size() {
-        1 => Width::Byte,
-        2 => Width::Half,
-        8 => Width::Double,
-        _ => Width::Word,
+    match dtype {
+        DType::Bool | DType::U8 => Width::Byte,
+        DType::Bf16 => Width::Half,
+        DType::F16 => Width::Float16,
+        DType::F32 | DType::I32 => Width::Word,
+        DType::F64 | DType::I64 => Width::Double,
     }
 }
 
@@ -116,7 +117,9 @@ impl Emitter<'_> {
         if stride == 0 {
             let op = match width(dtype) {
                 Width::Word => Op::Splat { wide: false },
-                narrow @ (Width::Byte | Width::Half | Width::Double) => Op::SplatNarrow(narrow),
+                narrow @ (Width::Byte | Width::Half | Width::Float16 | Width::Double) => {
+                    Op::SplatNarrow(narrow)
+                }
             };
             let value = self.loading(op, mem, None);
             return Ok(self.f.loaded(dtype, value));

@@ -3,12 +3,12 @@
 //!
 //! `emit` writes a nest as linear code on virtual registers (`ir`), with addresses in `memory`,
 //! folds in `sums`, `across` and `rows`, the arithmetic in `lanes` and (for elements of eight
-//! bytes) `pairs` and `longs`; `halves` moves elements of two bytes as words, and `streams` stores
-//! past the caches. `alloc` gives it real registers, `encode` chooses the instructions of `isa`,
-//! and `asm` writes their bytes. Most instructions are the same for both sizes of vectors; `ymm`
-//! has what is different with 256 bits, and `pieces` what is moved in several instructions. Every
-//! element gets the bits that the Cranelift path gives it. A nest that this generator has no code
-//! for is refused, and goes there.
+//! bytes) `pairs` and `longs`; `halves` moves `bf16` as words, and `streams` stores past the
+//! caches. `alloc` gives it real registers, `encode` chooses the instructions of `isa`, and `asm`
+//! writes their bytes. Most instructions are the same for both sizes of vectors; `ymm` has what is
+//! different with 256 bits, and `pieces` what is moved in several instructions. Every element gets
+//! the bits that the Cranelift path gives it. A nest that this generator has no code for is
+//! refused, and goes there.
 
 mod across;
 mod alloc;

@@ -7,6 +7,7 @@ use super::{
     encode::{Encoder, VECTOR},
     ir::{Inst, Width},
     isa::{self, Vex},
+    vectors::TO_NEAREST,
 };
 
 /// Works with what is left of a vector.
@@ -20,7 +21,7 @@ impl Encoder<'_> {
         let (value, size) = match width {
             Width::Double => (self.low(value), 8),
             Width::Word => (self.low(value), 4),
-            Width::Half => (self.narrowed(value, width), 2),
+            Width::Half | Width::Float16 => (self.narrowed(value, width), 2),
             Width::Byte => (self.narrowed(value, width), 1),
         };
         self.store_bytes(value, at, n as i32 * size);
@@ -37,8 +38,13 @@ impl Encoder<'_> {
     }
 
     /// Lanes as narrow elements side by side.
-    fn narrowed(&mut self, value: u8, width: Width) -> u8 {
+    pub(super) fn narrowed(&mut self, value: u8, width: Width) -> u8 {
         let (left, half) = (Operand::Register(LEFT), width == Width::Half);
+        if width == Width::Float16 {
+            let with = Modifiers { imm: Some(TO_NEAREST), ..Modifiers::default() };
+            self.asm.packed(isa::VCVTPS2PH, value, 0, left, with);
+            return LEFT;
+        }
         if !self.is_ymm() {
             let op = if half { isa::VPMOVDW } else { isa::VPMOVDB };
             self.asm.packed(op, value, 0, left, Modifiers::default());
@@ -97,6 +103,7 @@ impl Encoder<'_> {
         let at = self.address(inst.mem);
         let (size, widens) = match width {
             Width::Byte => (1, isa::VPMOVZXBD),
+            Width::Float16 => (2, isa::VCVTPH2PS),
             Width::Half | Width::Word | Width::Double => (2, isa::VPMOVZXWD),
         };
         self.load_bytes(at, n as i32 * size);
@@ -123,7 +130,9 @@ impl Encoder<'_> {
     /// Lanes so many bytes apart, and zeros behind them.
     pub(super) fn load_apart(&mut self, inst: &Inst, n: usize, stride: i32, width: Width) {
         let wide = match width {
-            Width::Byte | Width::Half => return self.load_narrow_apart(inst, n, stride, width),
+            Width::Byte | Width::Half | Width::Float16 => {
+                return self.load_narrow_apart(inst, n, stride, width);
+            }
             Width::Word => false,
             Width::Double => true,
         };
@@ -170,6 +179,7 @@ impl Encoder<'_> {
     fn load_narrow_apart(&mut self, inst: &Inst, n: usize, stride: i32, width: Width) {
         let (insert, widens) = match width {
             Width::Byte => (isa::VPINSRB, isa::VPMOVZXBD),
+            Width::Float16 => (isa::VPINSRW, isa::VCVTPH2PS),
             Width::Half | Width::Word | Width::Double => (isa::VPINSRW, isa::VPMOVZXWD),
         };
         let (at, upper, n_half) = (self.address(inst.mem), VECTOR[0], in_half(width));
@@ -205,7 +215,9 @@ impl Encoder<'_> {
     /// The first lanes to elements so many bytes apart.
     pub(super) fn store_apart(&mut self, inst: &Inst, n: usize, stride: i32, width: Width) {
         let wide = match width {
-            Width::Byte | Width::Half => return self.store_narrow_apart(inst, n, stride, width),
+            Width::Byte | Width::Half | Width::Float16 => {
+                return self.store_narrow_apart(inst, n, stride, width);
+            }
             Width::Word => false,
             Width::Double => true,
         };

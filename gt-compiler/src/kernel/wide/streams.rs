@@ -5,10 +5,12 @@
 //! generated code looks whether its first ones are: if not, it stores through the caches, by the
 //! same loops. The values are the same either way.
 
+use gt_ir::DType;
+
 use super::{
     Unsupported,
     emit::{Emitter, Part},
-    ir::{Inst, Op, Reg, Width},
+    ir::{Inst, Op, Reg, Source, Width},
 };
 use crate::kernel::{nest::Nest, spec::Store};
 
@@ -25,8 +27,22 @@ impl Nest {
         !self.folds()
             && stride(vector) == 1
             && self.extent(vector) * size >= LINE as usize
-            && (size >= 4 || self.by_words())
+            && (size >= 4 || self.by_words() || self.stores_float16(store))
             && others.map(stride).all(|stride| stride * size as i64 % LINE == 0)
+    }
+}
+
+impl Nest {
+    /// Whether a store takes neighboring `f16`, of which two vectors fill a line.
+    fn stores_float16(&self, store: &Store) -> bool {
+        self.spec.buffers[usize::from(store.buffer)] == DType::F16
+            && store.fold.is_none()
+            && self.vector.is_some_and(|vector| self.stride(&store.access, vector) == 1)
+    }
+
+    /// Whether vectors of a block are stored two at a time.
+    pub(super) fn stores_pairs(&self) -> bool {
+        self.by_words() || self.spec.stores.iter().any(|store| self.stores_float16(store))
     }
 }
 
@@ -34,8 +50,11 @@ impl Emitter<'_> {
     /// The whole nest: with stores past the caches, and without where lines do not fit.
     pub(super) fn streaming_or_not(&mut self) -> Result<(), Unsupported> {
         let nest = self.nest;
-        let is_streamed =
-            |store: &Store| nest.spec.streams.contains(&store.buffer) && nest.stores_lines(store);
+        let is_whole = |store: &Store| self.unroll > 1 || !nest.stores_float16(store);
+        let is_streamed = |store: &Store| {
+            let wanted = nest.spec.streams.contains(&store.buffer);
+            wanted && nest.stores_lines(store) && is_whole(store)
+        };
         let streamed: Vec<bool> = nest.spec.stores.iter().map(is_streamed).collect();
         if !streamed.contains(&true) {
             return self.nest_from(0, Part::Outside);
@@ -72,6 +91,28 @@ impl Emitter<'_> {
             first = self.sum(first, Some((moved, 1)), 0);
         }
         Ok(self.general(Op::And(LINE as i32 - 1), &[first], None))
+    }
+
+    /// Whether vector `u` of a block goes past the caches in one line with the one beside it.
+    pub(super) fn fills_line(&self, store: usize, (part, u): (Part, usize)) -> bool {
+        let (spec, has_other) = (&self.nest.spec, part == Part::Block && (u | 1) < self.unroll);
+        let dtype = spec.buffers[usize::from(spec.stores[store].buffer)];
+        has_other && self.streamed[store] && dtype == DType::F16
+    }
+
+    /// Stores the vectors `u - 1` and `u` past the caches.
+    pub(super) fn stream_line(&mut self, store: usize, u: usize) -> Result<(), Unsupported> {
+        let value = self.nest.spec.stores[store].value;
+        let mem =
+            self.mem(self.store_at[store], self.to_vector(u - 1, DType::F16.size() as i64))?;
+        let mut lanes = |u| -> Result<Source, Unsupported> {
+            let stored = self.f.stored(DType::F16, self.operand(value, u))?;
+            Ok(Source::Reg(self.f.register(stored)))
+        };
+        let pair = [lanes(u - 1)?, lanes(u)?];
+        let line = self.f.make(Op::JoinFloat16, &pair);
+        self.f.push(Inst { mem: Some(mem), ..Inst::new(Op::Stream, None, &[line]) });
+        Ok(())
     }
 
     /// The instruction that stores whole vectors.

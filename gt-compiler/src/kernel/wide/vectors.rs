@@ -6,13 +6,17 @@ use super::{
     encode::{Encoder, RAX, VECTOR},
     ir::{Inst, Width},
     isa::{self, Packed},
+    ymm::element,
 };
+
+/// How floats are rounded to `f16`: to the nearest, halves to even.
+pub(super) const TO_NEAREST: u8 = 0;
 
 impl Encoder<'_> {
     /// To half precision and back.
     pub(super) fn round_half(&mut self, inst: &Inst) {
         let a = self.vector(inst, 0);
-        let with = Modifiers { imm: Some(0), ..Modifiers::default() };
+        let with = Modifiers { imm: Some(TO_NEAREST), ..Modifiers::default() };
         let half = Operand::Register(VECTOR[2]);
         self.asm.packed(isa::VCVTPS2PH, a, 0, half, with);
         self.to(inst, |e, d| e.asm.packed(isa::VCVTPH2PS, d, 0, half, Modifiers::default()));
@@ -40,6 +44,22 @@ impl Encoder<'_> {
         self.to(inst, |e, d| e.asm.packed(isa::VINSERTF64X4, d, a, b, with));
     }
 
+    /// Two vectors as one of half as wide elements.
+    pub(super) fn join_float16(&mut self, inst: &Inst) {
+        let (a, b) = (self.vector(inst, 0), self.vector(inst, 1));
+        let [lower, upper] = [VECTOR[2], VECTOR[1]];
+        let with = Modifiers { imm: Some(TO_NEAREST), ..Modifiers::default() };
+        for (from, to) in [(a, lower), (b, upper)] {
+            self.asm.packed(isa::VCVTPS2PH, from, 0, Operand::Register(to), with);
+        }
+        let (is_ymm, upper) = (self.is_ymm(), Operand::Register(upper));
+        let with = Modifiers { imm: Some(1), ..Modifiers::default() };
+        self.to(inst, |e, d| match is_ymm {
+            true => e.asm.vex_with(isa::VINSERTF128, d, lower, upper, &[1]),
+            false => e.asm.packed(isa::VINSERTF64X4, d, lower, upper, with),
+        });
+    }
+
     /// Each lane exchanged with the one so many lanes away.
     pub(super) fn exchange(&mut self, inst: &Inst, distance: usize) {
         let a = self.vector(inst, 0);
@@ -65,9 +85,18 @@ impl Encoder<'_> {
 
     /// A general register in all lanes.
     pub(super) fn splat_general(&mut self, inst: &Inst, wide: bool) {
-        let from = Operand::Register(self.general_source(inst, 0, RAX));
-        let broadcast = if wide { isa::VPBROADCASTQ } else { isa::VPBROADCASTD };
-        self.to(inst, |e, d| e.asm.packed(broadcast, d, 0, from, Modifiers::default()));
+        let from = self.general_source(inst, 0, RAX);
+        self.to(inst, |e, d| e.splat_from(d, from, wide));
+    }
+
+    /// A general register in all lanes.
+    pub(super) fn splat_from(&mut self, d: u8, from: u8, wide: bool) {
+        if self.is_ymm() {
+            return self.splat_from_ymm(d, from, wide);
+        }
+        let (op, from) =
+            (if wide { isa::VPBROADCASTQ } else { isa::VPBROADCASTD }, Operand::Register(from));
+        self.asm.packed(op, d, 0, from, Modifiers::default());
     }
 
     /// 0, step, 2 * step, ..
@@ -85,11 +114,21 @@ impl Encoder<'_> {
     /// A narrow element of memory in all lanes.
     pub(super) fn splat_narrow(&mut self, inst: &Inst, width: Width) {
         let at = Operand::Memory(self.address(inst.mem));
-        let op = if width == Width::Byte { isa::MOVZX8 } else { isa::MOVZX16 };
-        self.asm.general(op, RAX, at, &[]);
+        self.asm.general(element(width), RAX, at, &[]);
         self.to(inst, |e, d| {
-            e.asm.packed(isa::VPBROADCASTD, d, 0, Operand::Register(RAX), Modifiers::default())
+            e.splat_from(d, RAX, false);
+            if width == Width::Float16 {
+                e.widen_first(d);
+            }
         });
+    }
+
+    /// The first `f16` of a vector as a float in all lanes.
+    fn widen_first(&mut self, d: u8) {
+        let lanes = Operand::Register(d);
+        for op in [isa::VCVTPH2PS, isa::VBROADCASTSS] {
+            self.asm.packed(op, d, 0, lanes, Modifiers::default());
+        }
     }
 
     /// Neighboring elements.
@@ -99,6 +138,7 @@ impl Encoder<'_> {
             Width::Word => isa::LOAD_PS,
             Width::Byte => isa::VPMOVZXBD,
             Width::Half => isa::VPMOVZXWD,
+            Width::Float16 => isa::VCVTPH2PS,
         };
         let (at, with) = (Operand::Memory(self.address(inst.mem)), self.modifiers(inst));
         self.to(inst, |e, d| e.asm.packed(op, d, 0, at, with));
@@ -111,9 +151,12 @@ impl Encoder<'_> {
             Width::Word => isa::STORE_PS,
             Width::Byte => isa::VPMOVDB,
             Width::Half => isa::VPMOVDW,
+            Width::Float16 => isa::VCVTPS2PH,
         };
         let value = self.vector(inst, 0);
-        let (at, with) = (Operand::Memory(self.address(inst.mem)), self.modifiers(inst));
+        let at = Operand::Memory(self.address(inst.mem));
+        let imm = (width == Width::Float16).then_some(TO_NEAREST);
+        let with = Modifiers { imm, ..self.modifiers(inst) };
         self.asm.packed(op, value, 0, at, with);
     }
 

@@ -35,8 +35,6 @@ impl Encoder<'_> {
             Op::Narrow(_) => self.narrow_ymm(inst),
             Op::Join | Op::MaskJoin => self.join_ymm(inst),
             Op::Exchange(4) => self.swap_halves(inst),
-            Op::SplatGeneral { wide } => self.splat_general_ymm(inst, wide),
-            Op::SplatNarrow(width) => self.splat_narrow_ymm(inst, width),
             Op::Load(width) if inst.mask.is_some() => self.load_masked(inst, width),
             Op::Store(width) if inst.mask.is_some() => self.store_masked(inst, width),
             Op::Store(width @ (Width::Byte | Width::Half)) => self.store_first(inst, width, 8),
@@ -57,8 +55,11 @@ impl Encoder<'_> {
             | Op::Lookup(_)
             | Op::Round { .. }
             | Op::RoundHalf
+            | Op::JoinFloat16
             | Op::Move { .. }
             | Op::Splat { .. }
+            | Op::SplatGeneral { .. }
+            | Op::SplatNarrow(_)
             | Op::Load(_)
             | Op::Store(_)
             | Op::StoreFirst(..)
@@ -219,7 +220,7 @@ impl Encoder<'_> {
     }
 
     /// A general register in all lanes.
-    fn splat_from(&mut self, d: u8, from: u8, wide: bool) {
+    pub(super) fn splat_from_ymm(&mut self, d: u8, from: u8, wide: bool) {
         let (moves, splats) = match wide {
             true => (isa::VMOVQ, isa::VPBROADCASTQ_YMM),
             false => (isa::VMOVD, isa::VPBROADCASTD_YMM),
@@ -228,23 +229,14 @@ impl Encoder<'_> {
         self.asm.vex(splats, d, 0, Operand::Register(d));
     }
 
-    fn splat_general_ymm(&mut self, inst: &Inst, wide: bool) {
-        let from = self.general_source(inst, 0, RAX);
-        self.to(inst, |e, d| e.splat_from(d, from, wide));
-    }
-
-    fn splat_narrow_ymm(&mut self, inst: &Inst, width: Width) {
-        let at = Operand::Memory(self.address(inst.mem));
-        self.asm.general(element(width), RAX, at, &[]);
-        self.to(inst, |e, d| e.splat_from(d, RAX, false));
-    }
-
     fn load_masked(&mut self, inst: &Inst, width: Width) {
         let (at, mask) = (self.address(inst.mem), self.mask_for(inst.mask, width == Width::Double));
         let op = match width {
             Width::Double => isa::VMASKMOVPD,
             Width::Word => isa::VMASKMOVPS,
-            Width::Byte | Width::Half => return self.load_lanes(inst, width, at, mask),
+            Width::Byte | Width::Half | Width::Float16 => {
+                return self.load_lanes(inst, width, at, mask);
+            }
         };
         self.to(inst, |e, d| e.asm.vex(op, d, mask, Operand::Memory(at)));
     }
@@ -265,9 +257,15 @@ impl Encoder<'_> {
             e.asm.general(isa::MOV_STORE, R11, to, &[]);
         });
         let values = self.lane(Line::Values, 0);
-        self.to(inst, |e, d| {
-            e.asm.packed(isa::LOAD_PS, d, 0, values, Modifiers::default());
-        });
+        let (op, from) = match width {
+            Width::Float16 => {
+                self.asm.packed(isa::LOAD_PS, VECTOR[0], 0, values, Modifiers::default());
+                let halves = self.narrowed(VECTOR[0], Width::Half);
+                (isa::VCVTPH2PS, Operand::Register(halves))
+            }
+            Width::Byte | Width::Half | Width::Word | Width::Double => (isa::LOAD_PS, values),
+        };
+        self.to(inst, |e, d| e.asm.packed(op, d, 0, from, Modifiers::default()));
     }
 
     fn store_masked(&mut self, inst: &Inst, width: Width) {
@@ -277,6 +275,12 @@ impl Encoder<'_> {
             Width::Double => isa::VMASKMOVPD_STORE,
             Width::Word => isa::VMASKMOVPS_STORE,
             Width::Byte | Width::Half => return self.store_lanes(width, value, at, mask),
+            Width::Float16 => {
+                let halves = Operand::Register(self.narrowed(value, width));
+                let words = VECTOR[2];
+                self.asm.packed(isa::VPMOVZXWD, words, 0, halves, Modifiers::default());
+                return self.store_lanes(Width::Half, words, at, mask);
+            }
         };
         self.asm.vex(op, value, mask, Operand::Memory(at));
     }
@@ -389,7 +393,7 @@ impl Encoder<'_> {
     fn mask_count_ymm(&mut self, inst: &Inst) {
         let count = self.general_source(inst, 0, R11);
         let (all, positions) = (VECTOR[2], self.asm.ramp(1));
-        self.splat_from(all, count, false);
+        self.splat_from_ymm(all, count, false);
         self.to(inst, |e, d| e.asm.vex(isa::VPCMPGTD, d, all, positions));
     }
 
@@ -402,6 +406,6 @@ impl Encoder<'_> {
 }
 
 /// The instruction that widens a narrow element.
-fn element(width: Width) -> General {
+pub(super) fn element(width: Width) -> General {
     if width == Width::Byte { isa::MOVZX8 } else { isa::MOVZX16 }
 }

@@ -13,7 +13,7 @@ const TABLE: &str = include_str!("../../../peers/ops.txt");
 pub(super) const SIZES: [usize; 3] = [64, 512, 4096];
 
 /// The dtypes of values that are not positions.
-pub(super) const DTYPES: [&str; 4] = ["f32", "bf16", "i64", "f64"];
+pub(super) const DTYPES: [&str; 5] = ["f32", "bf16", "i64", "f64", "f16"];
 
 /// A row of the table.
 #[derive(Clone, Copy, Debug)]

@@ -5,7 +5,7 @@ use gt_ir::DType;
 
 use super::{
     Class, Function, IADD, IMAX, IMIN, Inst, Op, QUIET_NAN, Reg, Source, TEST, TO_FLOAT, TO_INT,
-    Unsupported, Value, Vectors, compare, icompare,
+    Unsupported, Value, Vectors, compare,
 };
 use crate::kernel::formulas::{Compare, Formulas};
 
@@ -13,14 +13,18 @@ impl Function {
     /// Brings a fresh result into the range or precision of its dtype.
     pub(in super::super) fn normalize(&mut self, dtype: DType, v: Source) -> Source {
         match dtype {
-            DType::F16 => {
-                let v = self.held(v);
-                self.make(Op::RoundHalf, &[v])
-            }
+            DType::F16 => self.round_f16(v),
             DType::Bf16 => self.round_bf16(v),
             DType::U8 => self.and(v, Source::Const(0xff)),
             DType::F32 | DType::I32 | DType::F64 | DType::I64 | DType::Bool => v,
         }
+    }
+
+    fn round_f16(&mut self, v: Source) -> Source {
+        let v = self.held(v);
+        let rounded = self.make_in(Class::Vector, Op::RoundHalf, &[v]);
+        self.unrounded.push((rounded, v));
+        Source::Reg(rounded)
     }
 
     fn round_bf16(&mut self, v: Source) -> Source {
@@ -30,15 +34,16 @@ impl Function {
         };
         let cleared = self.and(rounded, Source::Const(0xffff_0000));
         let cleared = self.register(cleared);
-        self.uncleared.push((cleared, rounded));
+        self.unrounded.push((cleared, rounded));
         Source::Reg(cleared)
     }
 
-    /// A `bf16`, or what it was made of: the same upper half, and anything below.
-    pub(in super::super) fn uncleared(&self, v: Source) -> Source {
-        let made = |r: Reg| self.uncleared.binary_search_by_key(&r, |(cleared, _)| *cleared).ok();
+    /// What a `bf16` or an `f16` was made of: a store makes the same of it. Of a `bf16` the upper
+    /// half is the same, below it is anything.
+    pub(in super::super) fn unrounded(&self, v: Source) -> Source {
+        let made = |r: Reg| self.unrounded.binary_search_by_key(&r, |(rounded, _)| *rounded).ok();
         match v {
-            Source::Reg(r) => made(r).map_or(v, |at| self.uncleared[at].1),
+            Source::Reg(r) => made(r).map_or(v, |at| self.unrounded[at].1),
             Source::Const(_) | Source::Wide(_) => v,
         }
     }
@@ -72,25 +77,11 @@ impl Function {
         Value::Lanes(match dtype {
             DType::Bool => return Value::Mask(self.nonzero(v)),
             DType::Bf16 => self.shl(v, 16),
-            DType::F16 => self.half_to_float(v),
-            DType::F32 | DType::F64 | DType::I64 | DType::I32 | DType::U8 => v,
+            DType::F16 | DType::F32 | DType::F64 | DType::I64 | DType::I32 | DType::U8 => v,
         })
     }
 
-    pub(in super::super) fn half_to_float(&mut self, h: Source) -> Source {
-        let sign = self.and(h, Source::Const(0x8000));
-        let sign = self.shl(sign, 16);
-        let magnitude = self.and(h, Source::Const(0x7fff));
-        let magnitude = self.shl(magnitude, 13);
-        // 2^112, the distance of the exponent biases.
-        let scaled = self.fmul(magnitude, Source::Const(0x7780_0000));
-        let special = self.or(magnitude, Source::Const(0x7f80_0000));
-        let is_special = self.compared(icompare(5), magnitude, Source::Const(0x0f80_0000));
-        let out = self.select(is_special, special, scaled);
-        self.or(out, sign)
-    }
-
-    /// A value as the narrow integer that goes to memory.
+    /// A value as the store of its dtype takes it: as a narrow integer, or as a float.
     pub(in super::super) fn stored(
         &mut self,
         dtype: DType,
@@ -99,27 +90,13 @@ impl Function {
         Ok(match (dtype, v) {
             (DType::Bool, Value::Mask(m)) => self.of_mask(m, 1),
             (DType::Bf16, Value::Lanes(v)) => {
-                let v = self.uncleared(v);
+                let v = self.unrounded(v);
                 self.shr(v, 16)
             }
-            (DType::F16, Value::Lanes(v)) => self.float_to_half(v),
+            (DType::F16, Value::Lanes(v)) => self.unrounded(v),
             (DType::F32 | DType::I32 | DType::U8, Value::Lanes(v)) => v,
             _ => return Err(Unsupported("a store of this dtype")),
         })
-    }
-
-    fn float_to_half(&mut self, v: Source) -> Source {
-        let sign = self.and(v, Source::Const(0x8000_0000));
-        let magnitude = self.xor(v, sign);
-        let sign = self.shr(sign, 16);
-        let small = self.fmul(magnitude, Source::Const(0x0780_0000)); // 2^-112
-        let small = self.shr(small, 13);
-        let infinity = Source::Const(0x7f80_0000);
-        let is_infinite = self.compared(icompare(0), magnitude, infinity);
-        let out = self.select(is_infinite, Source::Const(0x7c00), small);
-        let is_nan = self.compared(icompare(6), magnitude, infinity);
-        let out = self.select(is_nan, Source::Const(0x7e00), out);
-        self.or(out, sign)
     }
 
     /// A value in another dtype, as the Cranelift path converts it.
