@@ -15,7 +15,7 @@ use std::{
 
 use bytemuck::Pod;
 use gt_ir::{DType, MAX_RANK, Op, Shape, Type, attr::Axis};
-use half::{bf16, f16};
+use half::{bf16, f16, slice::HalfFloatSliceExt as _};
 use pulp::{Arch, NullaryFnOnce};
 
 use super::{
@@ -44,6 +44,9 @@ const GRAIN: usize = 1 << 14;
 const COPIED: usize = 1 << 20;
 /// Elements from which on wide vectors pay for the choice among them.
 const BF16_VECTOR: usize = 16;
+/// Elements from which on several `f16` are converted at once, and how many are at most.
+const F16_VECTOR: usize = 8;
+const F16_PIECE: usize = 128;
 /// Bytes of a short slice at most.
 const SHORT: usize = 128;
 
@@ -307,7 +310,7 @@ impl Indexed<'_> {
             DType::F32 => work.typed(base, to, kept, -0.0, one_by_one(f32::add)),
             DType::F64 => work.typed(base, to, kept, -0.0, one_by_one(f64::add)),
             DType::Bf16 => work.typed(base, to, kept, bf16::NEG_ZERO, add_bf16),
-            DType::F16 => work.typed(base, to, kept, f16::NEG_ZERO, one_by_one(f16::add)),
+            DType::F16 => work.typed(base, to, kept, f16::NEG_ZERO, add_f16),
             DType::I64 => work.typed(base, to, free, 0, one_by_one(i64::wrapping_add)),
             DType::I32 => work.typed(base, to, free, 0, one_by_one(i32::wrapping_add)),
             DType::U8 => work.typed(base, to, free, 0, one_by_one(u8::wrapping_add)),
@@ -358,6 +361,21 @@ fn add_bf16(to: &mut [bf16], from: &[bf16]) {
     match to.len() {
         0..BF16_VECTOR => one_by_one(sum_of_bf16)(to, from),
         _ => Arch::new().dispatch(AddBf16 { to, from }),
+    }
+}
+
+/// As [`one_by_one`] does with the sum of two `f16`, several of which are converted at once.
+fn add_f16(to: &mut [f16], from: &[f16]) {
+    if to.len() < F16_VECTOR {
+        return one_by_one(f16::add)(to, from);
+    }
+    let [mut sums, mut added] = [[0.0; F16_PIECE]; 2];
+    for (to, from) in to.chunks_mut(F16_PIECE).zip(from.chunks(F16_PIECE)) {
+        let (sums, added) = (&mut sums[..to.len()], &mut added[..to.len()]);
+        to.convert_to_f32_slice(sums);
+        from.convert_to_f32_slice(added);
+        one_by_one(f32::add)(sums, added);
+        to.convert_from_f32_slice(sums);
     }
 }
 
@@ -461,22 +479,34 @@ impl Rows {
 mod tests {
     use super::*;
 
-    #[test]
-    fn sums_of_bf16_have_the_bits_of_the_crate() {
-        let ends = [0, 0x8000, 1, 0x7F7F, 0x7F80, 0xFF80, 0x7FC0, 0x7F81, 0x3F80, 0xBF80];
-        let all = (0..=u16::MAX).flat_map(|a| ends.map(|b| (a, b)));
-        let near = (0..=u16::MAX).map(|a| (a, a.rotate_left(3) ^ 0x155));
-        for (a, b) in all.chain(near) {
-            let (a, b) = (bf16::from_bits(a), bf16::from_bits(b));
-            let wanted = std::ops::Add::add(a, b);
-            for n in [1, 37] {
-                let mut to = vec![a; n];
-                add_bf16(&mut to, &vec![b; n]);
-                for got in to {
-                    let same = got.to_bits() == wanted.to_bits();
-                    assert!(same || got.is_nan() && wanted.is_nan(), "{a} + {b}: {got}");
+    /// Pairs of halves: all with special ones, and all with another one each.
+    fn pairs(special: [u16; 10]) -> impl Iterator<Item = (u16, u16)> {
+        let all = (0..=u16::MAX).flat_map(move |a| special.map(|b| (a, b)));
+        all.chain((0..=u16::MAX).map(|a| (a, a.rotate_left(3) ^ 0x155)))
+    }
+
+    macro_rules! sums {
+        ($test:ident: $half:ty, $add:ident, $special:expr) => {
+            #[test]
+            fn $test() {
+                for (a, b) in pairs($special) {
+                    let (a, b) = (<$half>::from_bits(a), <$half>::from_bits(b));
+                    let wanted = std::ops::Add::add(a, b);
+                    for n in [1, 137] {
+                        let mut to = vec![a; n];
+                        $add(&mut to, &vec![b; n]);
+                        for got in to {
+                            let same = got.to_bits() == wanted.to_bits();
+                            assert!(same || got.is_nan() && wanted.is_nan(), "{a} + {b}: {got}");
+                        }
+                    }
                 }
             }
-        }
+        };
     }
+
+    sums!(sums_of_bf16_have_the_bits_of_the_crate: bf16, add_bf16,
+        [0, 0x8000, 1, 0x7F7F, 0x7F80, 0xFF80, 0x7FC0, 0x7F81, 0x3F80, 0xBF80]);
+    sums!(sums_of_f16_have_the_bits_of_the_crate: f16, add_f16,
+        [0, 0x8000, 1, 0x7BFF, 0x7C00, 0xFC00, 0x7E00, 0x7C01, 0x3C00, 0xBC00]);
 }

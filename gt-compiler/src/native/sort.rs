@@ -99,13 +99,21 @@ pub(super) fn argsort(
     let work = Work { context, order, part, ty, x, out: Target(out.as_mut_ptr().cast()) };
     match ty.dtype {
         DType::F32 => work.narrow(ordered32),
-        DType::Bf16 => work.narrow(|v: bf16| ordered32(v.to_f32())),
-        DType::F16 => work.narrow(|v: f16| ordered32(v.to_f32())),
+        DType::Bf16 => work.narrow(|v: bf16| ordered16(v.to_bits(), bf16::INFINITY.to_bits())),
+        DType::F16 => work.narrow(|v: f16| ordered16(v.to_bits(), f16::INFINITY.to_bits())),
         DType::I32 => work.narrow(|v: i32| v as u32 ^ 1 << 31),
         DType::U8 | DType::Bool => work.narrow(|v: u8| v.into()),
         DType::F64 => work.wide(ordered64),
         DType::I64 => work.wide(|v: i64| v as u64 ^ 1 << 63),
     }
+}
+
+/// The same of a float of 16 bits, of a format with this infinity.
+fn ordered16(bits: u16, infinity: u16) -> u32 {
+    let magnitude = bits & 0x7fff;
+    let bits = if magnitude == 0 { 0 } else { bits };
+    let turned = bits ^ (((bits as i16 >> 15) as u16) | 1 << 15);
+    if magnitude > infinity { u16::MAX.into() } else { turned.into() }
 }
 
 /// A float's bits in its order: zeros are equal, and so are all NaN, which come last.
@@ -327,5 +335,22 @@ mod tests {
         assert!(rising.windows(2).all(|w| ordered64(w[0].into()) < ordered64(w[1].into())));
         assert_eq!((ordered32(-0.0), ordered64(-0.0)), (ordered32(0.0), ordered64(0.0)));
         assert_eq!(ordered32(-f32::NAN), ordered32(f32::NAN));
+    }
+
+    /// All neighbors, and those whose bits are far apart.
+    #[test]
+    fn keys_order_floats_of_two_bytes_as_wider_ones() {
+        type Ordered = fn(u16) -> (u32, u32);
+        let ordered: [Ordered; 2] = [
+            |b| (ordered16(b, 0x7f80), ordered32(bf16::from_bits(b).to_f32())),
+            |b| (ordered16(b, 0x7c00), ordered32(f16::from_bits(b).to_f32())),
+        ];
+        for (ordered, bits) in ordered.iter().flat_map(|o| (0..=u16::MAX).map(move |b| (o, b))) {
+            let (key, wide) = ordered(bits);
+            for other in [1, 0x100, 0x7fff, 0x8000].map(|by| bits.wrapping_add(by)) {
+                let (other_key, other_wide) = ordered(other);
+                assert_eq!(key.cmp(&other_key), wide.cmp(&other_wide), "{bits:x} {other:x}");
+            }
+        }
     }
 }
