@@ -277,6 +277,7 @@ impl Process {
 
 impl Drop for Process {
     /// Ends the program. If the test fails, the output of each of its programs may say why.
+    #[expect(clippy::print_stdout, reason = "the harness shows it if the test fails")]
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
