@@ -13,7 +13,7 @@
 #[cfg(test)]
 mod tests;
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::task::Waker as Task;
 use std::time::Duration;
@@ -169,19 +169,18 @@ impl Line {
     /// Serves the line until it may rest, and rests. False if the line is over.
     fn kept(&self, may_rest: &impl Fn() -> bool) -> bool {
         match self.serve(lock(&self.sockets), may_rest) {
-            Served::Enough if self.n_waiting() == 0 => self.rest(),
-            // Who began to wait while this thread had the sockets sleeps, and leaves the line to
-            // it.
-            Served::Enough | Served::Interrupted => {}
+            Served::Enough => self.rest(),
+            Served::Interrupted => {}
             Served::Over => return false,
         }
         true
     }
 
-    /// Rests while threads of the program wait again and again, until it is called.
+    /// Rests while threads of the program wait again and again, until it is called. A thread that
+    /// waits need not serve the line: the sockets may have been taken when it began to.
     fn rest(&self) {
         let mut is_called = lock(&self.is_called);
-        let has_deputy = || self.n_waiting() > 0 || self.has_waited();
+        let has_deputy = || self.has_waited() || self.free_sockets().is_none();
         while !std::mem::take(&mut *is_called) && has_deputy() {
             let rested = self.called.wait_timeout(is_called, REST);
             is_called = rested.unwrap_or_else(PoisonError::into_inner).0;
@@ -195,21 +194,13 @@ impl Line {
 
     /// Whether the line may be left alone for a moment.
     fn may_rest(&self) -> bool {
-        self.n_waiting() == 0 && self.has_waited() && !self.lock().is_asking()
+        self.n_waiting.load(Ordering::SeqCst) == 0 && self.has_waited() && !self.lock().is_asking()
     }
 
     fn waiting(&self) -> Waiting<'_> {
         self.n_waiting.fetch_add(1, Ordering::SeqCst);
-        fence(Ordering::SeqCst);
         self.note_wait();
         Waiting(self)
-    }
-
-    /// How many threads of the program wait. A thread that has just left the sockets counts each
-    /// one that did not get them.
-    fn n_waiting(&self) -> usize {
-        fence(Ordering::SeqCst);
-        self.n_waiting.load(Ordering::SeqCst)
     }
 
     fn note_wait(&self) {
@@ -260,7 +251,7 @@ impl Line {
 
     /// Leaves the line alone if nobody needs it, or else to its own thread.
     fn leave(&self, served: &Served) {
-        let others = self.n_waiting() > 1 || self.waker.is_pending();
+        let others = self.n_waiting.load(Ordering::SeqCst) > 1 || self.waker.is_pending();
         if *served == Served::Over || others || self.lock().is_asking() {
             self.call();
         }
