@@ -7,8 +7,8 @@
 //! caches. `alloc` gives it real registers, `encode` chooses the instructions of `isa`, and `asm`
 //! writes their bytes. Most instructions are the same for both sizes of vectors; `ymm` has what is
 //! different with 256 bits, and `pieces` what is moved in several instructions. Every element gets
-//! the bits that the Cranelift path gives it. A nest that this generator has no code for is
-//! refused, and goes there.
+//! the bits that the Cranelift path gives it, all NaN being one. A nest that this generator has no
+//! code for is refused, and goes there.
 
 mod across;
 mod alloc;

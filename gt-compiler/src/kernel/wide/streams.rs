@@ -33,11 +33,14 @@ impl Nest {
 }
 
 impl Nest {
-    /// Whether a store takes neighboring `f16`, of which two vectors fill a line.
+    /// Whether a store takes neighboring `f16`, of which two vectors of a block fill a line: a
+    /// block has several where nothing lies apart.
     fn stores_float16(&self, store: &Store) -> bool {
+        let Some(vector) = self.vector else { return false };
         self.spec.buffers[usize::from(store.buffer)] == DType::F16
             && store.fold.is_none()
-            && self.vector.is_some_and(|vector| self.stride(&store.access, vector) == 1)
+            && self.stride(&store.access, vector) == 1
+            && self.spec.accesses().all(|a| matches!(self.stride(a, vector), 0 | 1))
     }
 
     /// Whether vectors of a block are stored two at a time.
@@ -50,11 +53,8 @@ impl Emitter<'_> {
     /// The whole nest: with stores past the caches, and without where lines do not fit.
     pub(super) fn streaming_or_not(&mut self) -> Result<(), Unsupported> {
         let nest = self.nest;
-        let is_whole = |store: &Store| self.unroll > 1 || !nest.stores_float16(store);
-        let is_streamed = |store: &Store| {
-            let wanted = nest.spec.streams.contains(&store.buffer);
-            wanted && nest.stores_lines(store) && is_whole(store)
-        };
+        let is_streamed =
+            |store: &Store| nest.spec.streams.contains(&store.buffer) && nest.stores_lines(store);
         let streamed: Vec<bool> = nest.spec.stores.iter().map(is_streamed).collect();
         if !streamed.contains(&true) {
             return self.nest_from(0, Part::Outside);
