@@ -107,7 +107,7 @@ fn codegen(error: impl std::fmt::Display) -> EngineError {
 
 impl Compiler {
     /// For this processor's widest vectors, or those of at most 128 or 256 bits if `GT_SIMD` says
-    /// so. The bits of results are the same.
+    /// so. The bits of results are the same, all NaN being one.
     pub(crate) fn new() -> Result<Compiler, EngineError> {
         let mut here = Vectors::here();
         match gt_settings::var("GT_SIMD").as_deref() {

@@ -364,21 +364,6 @@ fn add_bf16(to: &mut [bf16], from: &[bf16]) {
     }
 }
 
-/// As [`one_by_one`] does with the sum of two `f16`, several of which are converted at once.
-fn add_f16(to: &mut [f16], from: &[f16]) {
-    if to.len() < F16_VECTOR {
-        return one_by_one(f16::add)(to, from);
-    }
-    let [mut sums, mut added] = [[0.0; F16_PIECE]; 2];
-    for (to, from) in to.chunks_mut(F16_PIECE).zip(from.chunks(F16_PIECE)) {
-        let (sums, added) = (&mut sums[..to.len()], &mut added[..to.len()]);
-        to.convert_to_f32_slice(sums);
-        from.convert_to_f32_slice(added);
-        one_by_one(f32::add)(sums, added);
-        to.convert_from_f32_slice(sums);
-    }
-}
-
 struct AddBf16<'a> {
     to: &'a mut [bf16],
     from: &'a [bf16],
@@ -404,6 +389,21 @@ fn sum_of_bf16(a: bf16, b: bf16) -> bf16 {
     let bits = sum.to_bits();
     let rounded = bits.wrapping_add(0x7FFF + (bits >> 16 & 1)) >> 16;
     bf16::from_bits(if sum.is_nan() { bits >> 16 | 0x40 } else { rounded } as u16)
+}
+
+/// As [`one_by_one`] does with the sum of two `f16`, several of which are converted at once.
+fn add_f16(to: &mut [f16], from: &[f16]) {
+    if to.len() < F16_VECTOR {
+        return one_by_one(f16::add)(to, from);
+    }
+    let [mut sums, mut added] = [[0.0; F16_PIECE]; 2];
+    for (to, from) in to.chunks_mut(F16_PIECE).zip(from.chunks(F16_PIECE)) {
+        let (sums, added) = (&mut sums[..to.len()], &mut added[..to.len()]);
+        to.convert_to_f32_slice(sums);
+        from.convert_to_f32_slice(added);
+        one_by_one(f32::add)(sums, added);
+        to.convert_from_f32_slice(sums);
+    }
 }
 
 /// Copies a slice. Words of a short one take less time than a call.

@@ -51,9 +51,14 @@ impl Nest {
 }
 
 impl Emitter<'_> {
+    /// Whether vector `u` is one of a pair of a block: not a last one without another one.
+    pub(super) fn has_other(&self, part: Part, u: usize) -> bool {
+        part == Part::Block && (u | 1) < self.unroll
+    }
+
     /// Whether vector `u` shares its words with another one.
     pub(super) fn shares_words(&self, part: Part, u: usize) -> bool {
-        self.by_words && part == Part::Block && (u | 1) < self.unroll
+        self.by_words && self.has_other(part, u)
     }
 
     /// The elements of a load for vector `u` of a pair; `None` if they are the same in all lanes.

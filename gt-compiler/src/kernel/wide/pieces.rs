@@ -7,7 +7,6 @@ use super::{
     encode::{Encoder, VECTOR},
     ir::{Inst, Width},
     isa::{self, Vex},
-    vectors::TO_NEAREST,
 };
 
 /// Works with what is left of a vector.
@@ -41,8 +40,7 @@ impl Encoder<'_> {
     pub(super) fn narrowed(&mut self, value: u8, width: Width) -> u8 {
         let (left, half) = (Operand::Register(LEFT), width == Width::Half);
         if width == Width::Float16 {
-            let with = Modifiers { imm: Some(TO_NEAREST), ..Modifiers::default() };
-            self.asm.packed(isa::VCVTPS2PH, value, 0, left, with);
+            self.to_float16(LEFT, value);
             return LEFT;
         }
         if !self.is_ymm() {
@@ -143,9 +141,7 @@ impl Encoder<'_> {
             if n > n_ymm {
                 let at = at.moved(stride * n_ymm as i32);
                 e.load_ymm(VECTOR[0], at, n - n_ymm, (stride, wide));
-                let (upper, imm) = (Operand::Register(VECTOR[0]), Some(1));
-                let with = Modifiers { imm, ..Modifiers::default() };
-                e.asm.packed(isa::VINSERTF64X4, d, lower, upper, with);
+                e.join_halves(d, lower, VECTOR[0]);
             } else if d != lower {
                 let from = Operand::Register(lower);
                 e.asm.packed(isa::VMOVAPS, d, 0, from, Modifiers::default());

@@ -95,9 +95,9 @@ impl Emitter<'_> {
 
     /// Whether vector `u` of a block goes past the caches in one line with the one beside it.
     pub(super) fn fills_line(&self, store: usize, (part, u): (Part, usize)) -> bool {
-        let (spec, has_other) = (&self.nest.spec, part == Part::Block && (u | 1) < self.unroll);
+        let spec = &self.nest.spec;
         let dtype = spec.buffers[usize::from(spec.stores[store].buffer)];
-        has_other && self.streamed[store] && dtype == DType::F16
+        self.has_other(part, u) && self.streamed[store] && dtype == DType::F16
     }
 
     /// Stores the vectors `u - 1` and `u` past the caches.

@@ -10,16 +10,21 @@ use super::{
 };
 
 /// How floats are rounded to `f16`: to the nearest, halves to even.
-pub(super) const TO_NEAREST: u8 = 0;
+const TO_NEAREST: u8 = 0;
 
 impl Encoder<'_> {
     /// To half precision and back.
     pub(super) fn round_half(&mut self, inst: &Inst) {
-        let a = self.vector(inst, 0);
-        let with = Modifiers { imm: Some(TO_NEAREST), ..Modifiers::default() };
-        let half = Operand::Register(VECTOR[2]);
-        self.asm.packed(isa::VCVTPS2PH, a, 0, half, with);
+        let (a, half) = (self.vector(inst, 0), VECTOR[2]);
+        self.to_float16(half, a);
+        let half = Operand::Register(half);
         self.to(inst, |e, d| e.asm.packed(isa::VCVTPH2PS, d, 0, half, Modifiers::default()));
+    }
+
+    /// Floats as `f16`, side by side in the lower half.
+    pub(super) fn to_float16(&mut self, d: u8, a: u8) {
+        let with = Modifiers { imm: Some(TO_NEAREST), ..Modifiers::default() };
+        self.asm.packed(isa::VCVTPS2PH, a, 0, Operand::Register(d), with);
     }
 
     /// Lanes of 64 bits to the lower half.
@@ -39,25 +44,27 @@ impl Encoder<'_> {
 
     /// The lower halves of two vectors.
     pub(super) fn join(&mut self, inst: &Inst) {
-        let (a, b) = (self.vector(inst, 0), Operand::Register(self.vector(inst, 1)));
+        let (a, b) = (self.vector(inst, 0), self.vector(inst, 1));
+        self.to(inst, |e, d| e.join_halves(d, a, b));
+    }
+
+    /// The lower half of `a`, then that of `b`.
+    pub(super) fn join_halves(&mut self, d: u8, a: u8, b: u8) {
+        let b = Operand::Register(b);
+        if self.is_ymm() {
+            return self.asm.vex_with(isa::VINSERTF128, d, a, b, &[1]);
+        }
         let with = Modifiers { imm: Some(1), ..Modifiers::default() };
-        self.to(inst, |e, d| e.asm.packed(isa::VINSERTF64X4, d, a, b, with));
+        self.asm.packed(isa::VINSERTF64X4, d, a, b, with);
     }
 
     /// Two vectors as one of half as wide elements.
     pub(super) fn join_float16(&mut self, inst: &Inst) {
         let (a, b) = (self.vector(inst, 0), self.vector(inst, 1));
         let [lower, upper] = [VECTOR[2], VECTOR[1]];
-        let with = Modifiers { imm: Some(TO_NEAREST), ..Modifiers::default() };
-        for (from, to) in [(a, lower), (b, upper)] {
-            self.asm.packed(isa::VCVTPS2PH, from, 0, Operand::Register(to), with);
-        }
-        let (is_ymm, upper) = (self.is_ymm(), Operand::Register(upper));
-        let with = Modifiers { imm: Some(1), ..Modifiers::default() };
-        self.to(inst, |e, d| match is_ymm {
-            true => e.asm.vex_with(isa::VINSERTF128, d, lower, upper, &[1]),
-            false => e.asm.packed(isa::VINSERTF64X4, d, lower, upper, with),
-        });
+        self.to_float16(lower, a);
+        self.to_float16(upper, b);
+        self.to(inst, |e, d| e.join_halves(d, lower, upper));
     }
 
     /// Each lane exchanged with the one so many lanes away.
@@ -94,9 +101,8 @@ impl Encoder<'_> {
         if self.is_ymm() {
             return self.splat_from_ymm(d, from, wide);
         }
-        let (op, from) =
-            (if wide { isa::VPBROADCASTQ } else { isa::VPBROADCASTD }, Operand::Register(from));
-        self.asm.packed(op, d, 0, from, Modifiers::default());
+        let broadcast = if wide { isa::VPBROADCASTQ } else { isa::VPBROADCASTD };
+        self.asm.packed(broadcast, d, 0, Operand::Register(from), Modifiers::default());
     }
 
     /// 0, step, 2 * step, ..

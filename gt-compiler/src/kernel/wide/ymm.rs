@@ -203,7 +203,7 @@ impl Encoder<'_> {
     /// The lower halves of two vectors.
     fn join_ymm(&mut self, inst: &Inst) {
         let (a, b) = (self.half(inst, 0), self.half(inst, 1));
-        self.to(inst, |e, d| e.registers(isa::VINSERTF128, d, a, b, &[1]));
+        self.to(inst, |e, d| e.join_halves(d, a, b));
     }
 
     /// A source that is a vector or a mask.
