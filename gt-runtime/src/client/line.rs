@@ -6,9 +6,9 @@
 //! the line has a thread of its own ([`Line::keep`]). That thread rests for a moment after each
 //! such wait, because the next one often follows.
 //!
-//! Guarantees: while a thread waits for an answer, some thread serves the line. A task that waits
-//! for an answer, and a message that leaves alone, are served at once, too. Foreign code (the
-//! wakers of tasks) runs without the sockets and without the session.
+//! Guarantees: while a thread waits, some thread serves the line, after the length of a rest at
+//! most. A task that waits for an answer, and a message that leaves alone, are served at once.
+//! Foreign code (the wakers of tasks) runs without the sockets and without the session.
 
 #[cfg(test)]
 mod tests;
