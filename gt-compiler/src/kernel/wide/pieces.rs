@@ -40,7 +40,7 @@ impl Encoder<'_> {
     pub(super) fn narrowed(&mut self, value: u8, width: Width) -> u8 {
         let (left, half) = (Operand::Register(LEFT), width == Width::Half);
         if width == Width::Float16 {
-            self.to_float16(LEFT, value);
+            self.narrow_to_float16(LEFT, value);
             return LEFT;
         }
         if !self.is_ymm() {

@@ -16,13 +16,13 @@ impl Encoder<'_> {
     /// To half precision and back.
     pub(super) fn round_half(&mut self, inst: &Inst) {
         let (a, half) = (self.vector(inst, 0), VECTOR[2]);
-        self.to_float16(half, a);
+        self.narrow_to_float16(half, a);
         let half = Operand::Register(half);
         self.to(inst, |e, d| e.asm.packed(isa::VCVTPH2PS, d, 0, half, Modifiers::default()));
     }
 
     /// Floats as `f16`, side by side in the lower half.
-    pub(super) fn to_float16(&mut self, d: u8, a: u8) {
+    pub(super) fn narrow_to_float16(&mut self, d: u8, a: u8) {
         let with = Modifiers { imm: Some(TO_NEAREST), ..Modifiers::default() };
         self.asm.packed(isa::VCVTPS2PH, a, 0, Operand::Register(d), with);
     }
@@ -62,8 +62,8 @@ impl Encoder<'_> {
     pub(super) fn join_float16(&mut self, inst: &Inst) {
         let (a, b) = (self.vector(inst, 0), self.vector(inst, 1));
         let [lower, upper] = [VECTOR[2], VECTOR[1]];
-        self.to_float16(lower, a);
-        self.to_float16(upper, b);
+        self.narrow_to_float16(lower, a);
+        self.narrow_to_float16(upper, b);
         self.to(inst, |e, d| e.join_halves(d, lower, upper));
     }
 
